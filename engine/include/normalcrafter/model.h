@@ -1,0 +1,27 @@
+// A loaded model, shared by the sessions that use it.
+#pragma once
+
+#include <string>
+
+#include "normalcrafter/options.h"
+
+namespace normalcrafter {
+
+/// What was taken for a model's options.
+struct ModelInfo {
+  std::string directory;
+  std::string device;       ///< "cpu", "cuda:0", ...
+  std::string device_name;  ///< for people, e.g. the GPU's name; "CPU" on the CPU
+  Dtype dtype = Dtype::Float32;  ///< never Auto
+  std::string axes;         ///< convention stated in normalcrafter.json, or ""
+};
+
+/// Opened by Engine::open_model(), which checks what is cheap to check; the weights load in
+/// Session::prepare(). The memory is released with the last owner.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const ModelInfo& info() const = 0;
+};
+
+}  // namespace normalcrafter
