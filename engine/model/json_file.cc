@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "model/in_quotes.h"
 #include "model/input_file.h"
-#include "model/quoted.h"
 #include "normalcrafter/error.h"
 
 namespace normalcrafter {
@@ -46,7 +46,7 @@ nlohmann::json read_json_object(const std::string& path) {
     if (event == json::parse_event_t::key) {
       const auto& key = parsed.get_ref<const std::string&>();
       if (!keys.back().insert(key).second) {
-        throw Error(ErrorCode::InvalidModel, path + ": has the key " + quoted(key) + " twice");
+        throw Error(ErrorCode::InvalidModel, path + ": has the key " + in_quotes(key) + " twice");
       }
     }
     return true;

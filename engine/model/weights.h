@@ -72,7 +72,7 @@ class SafetensorsWeights : public WeightSource {
  private:
   const ComponentTensors::Tensor& use(const std::string& name, at::IntArrayRef shape);
   void read_converted(const ComponentTensors::Tensor& tensor, at::ScalarType source,
-                      at::Tensor& result);
+                      at::Tensor& result, bool counts);
   void advance(std::uint64_t bytes);
 
   std::shared_ptr<const ComponentTensors> component_;

@@ -6,10 +6,10 @@
 
 namespace normalcrafter {
 
-/// `text` in double quotes. Control characters (a name in a broken file may hold any, NUL included,
-/// which would end the message early) become \xNN, and what is longer than a message can bear is
-/// cut.
-inline std::string quoted(std::string_view text) {
+/// `text` in double quotes (std::quoted would win the overload for std::string). Control characters
+/// (a name in a broken file may hold any, NUL included, which would end the message early) become
+/// \xNN, and what is longer than a message can bear is cut.
+inline std::string in_quotes(std::string_view text) {
   constexpr std::size_t kLongest = 200;
   constexpr char kHex[] = "0123456789abcdef";
   std::string result = "\"";

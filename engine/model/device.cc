@@ -1,0 +1,96 @@
+#include "model/device.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/cpu/Utils.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+
+#include <charconv>
+
+#include "normalcrafter/error.h"
+
+namespace normalcrafter {
+namespace {
+
+int cuda_devices() {
+  return at::hasCUDA() ? static_cast<int>(at::detail::getCUDAHooks().deviceCount()) : 0;
+}
+
+int parse_index(const std::string& name) {
+  constexpr std::size_t kPrefix = 5;  // "cuda:"
+  int index = -1;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix, end, index);
+  if (error != std::errc() || stop != end || index < 0)
+    throw Error(ErrorCode::Settings, "device \"" + name + "\" is not of the form cuda:N");
+  return index;
+}
+
+at::Device cuda_device(const std::string& name, int index) {
+  const int count = cuda_devices();
+  if (count == 0) {
+    throw Error(ErrorCode::DeviceUnavailable,
+                "device \"" + name + "\" was asked for, but " +
+                    (at::hasCUDA() ? "no CUDA device is present"
+                                   : "this LibTorch is built without CUDA or finds no driver") +
+                    "; use device=cpu or auto, or install the CUDA build of LibTorch");
+  }
+  if (index >= count) {
+    throw Error(ErrorCode::DeviceUnavailable, "device \"" + name + "\" was asked for, but only " +
+                                                  std::to_string(count) +
+                                                  " CUDA device(s) are present");
+  }
+  return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+}  // namespace
+
+at::Device resolve_device(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  if (name == "auto") return cuda_devices() > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  if (name == "cuda") return cuda_device(name, 0);
+  if (name.starts_with("cuda:")) return cuda_device(name, parse_index(name));
+  throw Error(ErrorCode::Settings,
+              "unknown device \"" + name + "\"; possible are auto, cpu, cuda and cuda:N");
+}
+
+bool cpu_has_bfloat16() {
+  const auto capabilities = at::cpu::get_cpu_capabilities();
+  for (const char* name : {"avx512_bf16", "amx_bf16", "bf16"}) {
+    const auto found = capabilities.find(name);
+    if (found != capabilities.end() && found->second.toBool()) return true;
+  }
+  return false;
+}
+
+at::ScalarType resolve_dtype(Dtype dtype, const at::Device& device) {
+  switch (dtype) {
+    case Dtype::Auto:
+      if (device.is_cuda()) return at::kHalf;
+      return cpu_has_bfloat16() ? at::kBFloat16 : at::kFloat;
+    case Dtype::Float32:
+      return at::kFloat;
+    case Dtype::BFloat16:
+      return at::kBFloat16;
+    case Dtype::Float16:
+      break;
+  }
+  if (device.is_cpu()) {
+    throw Error(
+        ErrorCode::Settings,
+        "dtype float16 is not computed on the CPU: its matrix products run hundreds of times "
+        "slower than float32 there; use float32, bfloat16 or auto");
+  }
+  return at::kHalf;
+}
+
+Dtype public_dtype(at::ScalarType type) {
+  if (type == at::kHalf) return Dtype::Float16;
+  return type == at::kBFloat16 ? Dtype::BFloat16 : Dtype::Float32;
+}
+
+const char* dtype_name(at::ScalarType type) {
+  if (type == at::kHalf) return "float16";
+  return type == at::kBFloat16 ? "bfloat16" : "float32";
+}
+
+}  // namespace normalcrafter

@@ -1,0 +1,29 @@
+// What a model is computed on and in.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+
+#include "normalcrafter/options.h"
+
+namespace normalcrafter {
+
+/// "auto" (the first CUDA device if there is one, else the CPU), "cpu", "cuda", "cuda:N" -> device.
+/// Throws Error Settings for another text and DeviceUnavailable for a device that is not here.
+at::Device resolve_device(const std::string& name);
+
+/// Auto: float16 on CUDA, bfloat16 on a CPU that has instructions for it, float32 otherwise. Throws
+/// Error Settings for float16 on a CPU.
+at::ScalarType resolve_dtype(Dtype dtype, const at::Device& device);
+
+/// Whether the CPU multiplies bfloat16 matrices itself (AVX-512 BF16 or AMX).
+bool cpu_has_bfloat16();
+
+/// Back to the public name; Float32, BFloat16 or Float16.
+Dtype public_dtype(at::ScalarType type);
+
+/// "float32", "bfloat16", "float16".
+const char* dtype_name(at::ScalarType type);
+
+}  // namespace normalcrafter

@@ -1,0 +1,268 @@
+#include "model/loaded_model.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "model/device.h"
+#include "model/directory.h"
+#include "networks/euler_step.h"
+#include "normalcrafter/error.h"
+
+namespace normalcrafter {
+namespace {
+
+constexpr Stage kNetworks[] = {Stage::Clip, Stage::Encode, Stage::Unet, Stage::Decode};
+
+// Checks names and shapes against the headers and hands out tensors without data, so that building
+// a network checks its files in milliseconds.
+class HeaderOnlyWeights final : public WeightSource {
+ public:
+  explicit HeaderOnlyWeights(std::shared_ptr<const ComponentTensors> component)
+      : source_(std::move(component), at::kFloat, at::kMeta, Checkpoint(never_)) {}
+  bool has(const std::string& name) const override { return source_.has(name); }
+  at::Tensor get(const std::string& name, at::IntArrayRef shape, at::ScalarType dtype) override {
+    source_.skip(name, shape);
+    return at::empty(shape, at::TensorOptions(at::kMeta).dtype(dtype));
+  }
+  void skip(const std::string& name, at::IntArrayRef shape) override { source_.skip(name, shape); }
+  at::ScalarType dtype() const override { return at::kFloat; }
+  at::Device device() const override { return at::kMeta; }
+  std::vector<std::string> unused() const { return source_.unused(); }
+
+ private:
+  const std::atomic<bool> never_ = false;
+  SafetensorsWeights source_;
+};
+
+void warn_unused(const ComponentTensors& component, const std::vector<std::string>& names,
+                 const LogFunction& log) {
+  if (names.empty() || !log) return;
+  std::string list;
+  for (const auto& name : names) list += (list.empty() ? "" : ", ") + name;
+  log(LogLevel::Warning, component.name() + ": " + std::to_string(names.size()) +
+                             " superfluous tensor(s) ignored: " + list);
+}
+
+std::string canonical(const std::string& path) {
+  std::error_code error;
+  const auto result = std::filesystem::canonical(path, error);
+  return error ? path : result.string();
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(const ModelOptions& options, at::Device device, at::ScalarType dtype,
+                         const LogFunction& log)
+    : device_(device), dtype_(dtype), vae_dtype_(dtype) {
+  const ModelFiles files = find_model_files(options.directory, options.base_directory);
+  config_ = read_model_config(files);
+  clip_tensors_ = std::make_shared<ComponentTensors>(files.image_encoder.weights);
+  vae_tensors_ = std::make_shared<ComponentTensors>(files.vae.weights);
+  unet_tensors_ = std::make_shared<ComponentTensors>(files.unet.weights);
+  // The published VAE overflows in float16; its configuration says so.
+  if (dtype == at::kHalf && config_.vae.force_upcast) vae_dtype_ = at::kFloat;
+  check_tensors(log);
+  info_ = {options.directory, device.str(), device.is_cpu() ? "CPU" : device.str(),
+           public_dtype(dtype), files.axes};
+}
+
+void LoadedModel::check_tensors(const LogFunction& log) const {
+  HeaderOnlyWeights clip(clip_tensors_);
+  HeaderOnlyWeights vae(vae_tensors_);
+  HeaderOnlyWeights unet(unet_tensors_);
+  ClipVisionEncoder(Weights(clip), config_.clip);
+  VaeEncoder(Weights(vae), config_.vae);
+  VaeDecoder(Weights(vae), config_.vae);
+  UNetSpatioTemporal(Weights(unet), config_.unet, config_.euler.timestep);
+  warn_unused(*clip_tensors_, clip.unused(), log);
+  warn_unused(*vae_tensors_, vae.unused(), log);
+  warn_unused(*unet_tensors_, unet.unused(), log);
+}
+
+bool LoadedModel::resident(Stage stage) const {
+  switch (stage) {
+    case Stage::Clip:
+      return clip_ != nullptr;
+    case Stage::Encode:
+      return encoder_ != nullptr;
+    case Stage::Unet:
+      return unet_ != nullptr;
+    case Stage::Decode:
+      return decoder_ != nullptr;
+    case Stage::Load:
+      break;
+  }
+  return true;
+}
+
+void LoadedModel::build(Stage stage, const Checkpoint& checkpoint, const LoadProgress& progress) {
+  if (resident(stage)) return;
+  const c10::InferenceMode inference;
+  const auto weights = [&](const std::shared_ptr<const ComponentTensors>& component,
+                           at::ScalarType dtype) {
+    return SafetensorsWeights(component, dtype, device_, checkpoint, progress);
+  };
+  switch (stage) {
+    case Stage::Clip: {
+      auto source = weights(clip_tensors_, dtype_);
+      clip_ = std::make_unique<ClipVisionEncoder>(Weights(source), config_.clip);
+      break;
+    }
+    case Stage::Encode: {
+      auto source = weights(vae_tensors_, vae_dtype_);
+      encoder_ = std::make_unique<VaeEncoder>(Weights(source), config_.vae);
+      break;
+    }
+    case Stage::Unet: {
+      auto source = weights(unet_tensors_, dtype_);
+      unet_ = std::make_unique<UNetSpatioTemporal>(Weights(source), config_.unet,
+                                                   config_.euler.timestep);
+      break;
+    }
+    case Stage::Decode: {
+      auto source = weights(vae_tensors_, vae_dtype_);
+      decoder_ = std::make_unique<VaeDecoder>(Weights(source), config_.vae);
+      break;
+    }
+    case Stage::Load:
+      break;
+  }
+}
+
+void LoadedModel::drop(Stage stage) noexcept {
+  switch (stage) {
+    case Stage::Clip:
+      clip_.reset();
+      break;
+    case Stage::Encode:
+      encoder_.reset();
+      break;
+    case Stage::Unet:
+      unet_.reset();
+      break;
+    case Stage::Decode:
+      decoder_.reset();
+      break;
+    case Stage::Load:
+      break;
+  }
+}
+
+void LoadedModel::drop_all_but(Stage stage) noexcept {
+  for (const Stage other : kNetworks) {
+    if (other != stage) drop(other);
+  }
+}
+
+void LoadedModel::load(const Checkpoint& checkpoint,
+                       const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  lock_.lock(checkpoint);
+  const std::shared_ptr<void> unlock(nullptr, [this](void*) { lock_.unlock(); });
+  if (staged()) {
+    // The networks come and go with their stages; only the first one's time belongs to loading.
+    build(Stage::Clip, checkpoint, progress);
+    return;
+  }
+  const std::uint64_t total =
+      clip_tensors_->bytes() + vae_tensors_->bytes() + unet_tensors_->bytes();
+  std::uint64_t before = 0;
+  const auto part = [&](Stage stage, std::uint64_t share) {
+    build(stage, checkpoint, [&](std::uint64_t done, std::uint64_t) {
+      if (progress) progress(std::min(total, before + std::min(done, share)), total);
+    });
+    before += share;
+    if (progress) progress(before, total);
+  };
+  part(Stage::Clip, clip_tensors_->bytes());
+  part(Stage::Encode, vae_tensors_->bytes() / 2);
+  part(Stage::Unet, unet_tensors_->bytes());
+  part(Stage::Decode, vae_tensors_->bytes() - vae_tensors_->bytes() / 2);
+}
+
+std::shared_ptr<void> LoadedModel::join(OffloadMode mode) {
+  if (mode == OffloadMode::Staged) return {};
+  ++resident_users_;
+  return {nullptr, [this](void*) { --resident_users_; }};
+}
+
+std::shared_ptr<void> LoadedModel::enter(Stage stage, const Checkpoint& checkpoint) {
+  lock_.lock(checkpoint);
+  std::shared_ptr<void> scope(nullptr, [this, stage](void*) { leave(stage); });
+  if (staged()) drop_all_but(stage);
+  build(stage, checkpoint, {});
+  return scope;
+}
+
+void LoadedModel::leave(Stage stage) noexcept {
+  if (staged()) {
+    drop(stage);
+    if (offload_wanted_.exchange(false)) drop_all_but(stage);
+  }
+  lock_.unlock();
+}
+
+void LoadedModel::offload() noexcept {
+  if (!staged()) return;
+  if (!lock_
+           .try_lock()) {  // whoever holds it may compute for minutes: it drops them when it leaves
+    offload_wanted_ = true;
+    return;
+  }
+  for (const Stage stage : kNetworks) drop(stage);
+  lock_.unlock();
+}
+
+at::Tensor LoadedModel::embed(const at::Tensor& frames, ClipResize resize,
+                              const Checkpoint& checkpoint) {
+  const at::Tensor pixels = clip_preprocess(frames.to(device_), config_.clip, resize);
+  return (*clip_)(pixels, checkpoint).unsqueeze(1);
+}
+
+at::Tensor LoadedModel::encode(const at::Tensor& frames, const Checkpoint& checkpoint) {
+  return (*encoder_)(frames.to(device_) * 2 - 1, checkpoint).to(dtype_);
+}
+
+at::Tensor LoadedModel::predict(const at::Tensor& normals, const at::Tensor& latents,
+                                const at::Tensor& embeddings, const Checkpoint& checkpoint) {
+  const double sigma = config_.euler.sigma;
+  const at::Tensor sample = at::cat({euler_scale_input(normals, sigma), latents}, 1);
+  return euler_step((*unet_)(sample, embeddings, checkpoint), normals, sigma);
+}
+
+at::Tensor LoadedModel::decode(const at::Tensor& latents, const Checkpoint& checkpoint) {
+  return (*decoder_)(latents.to(vae_dtype_) / config_.vae.scaling_factor, checkpoint);
+}
+
+std::shared_ptr<LoadedModel> open_shared_model(const ModelOptions& options,
+                                               const LogFunction& log) {
+  using Key = std::tuple<std::string, std::string, std::string, at::ScalarType>;
+  static std::mutex mutex;
+  static std::map<Key, std::weak_ptr<LoadedModel>> models;
+
+  const at::Device device = resolve_device(options.device);
+  const at::ScalarType dtype = resolve_dtype(options.dtype, device);
+  const Key key{canonical(options.directory),
+                options.base_directory.empty() ? "" : canonical(options.base_directory),
+                device.str(), dtype};
+  const std::lock_guard guard(mutex);
+  std::erase_if(models, [](const auto& entry) { return entry.second.expired(); });
+  if (const auto living = models.find(key); living != models.end()) {
+    if (auto model = living->second.lock()) return model;
+  }
+  auto model = std::make_shared<LoadedModel>(options, device, dtype, log);
+  if (log) {
+    log(LogLevel::Info,
+        "model " + options.directory + " on " + model->info().device + " in " + dtype_name(dtype));
+    if (dtype == at::kBFloat16 && device.is_cpu() && !cpu_has_bfloat16())
+      log(LogLevel::Warning,
+          "this CPU has no bfloat16 instructions: float32 is faster than the bfloat16 asked for");
+  }
+  models[key] = model;
+  return model;
+}
+
+}  // namespace normalcrafter
