@@ -45,7 +45,8 @@ struct UNetConfig {
     int transformer_layers = 1;  ///< basic blocks a transformer
     int cross_attention_dim = 0;
     bool down_has_attention = false;  ///< CrossAttnDownBlockSpatioTemporal
-    bool up_has_attention = false;    ///< the up block of the same level (the published list reversed)
+    bool up_has_attention =
+        false;  ///< the up block of the same level (the published list reversed)
   };
   int in_channels = 8;
   int out_channels = 4;
@@ -56,8 +57,8 @@ struct UNetConfig {
 
 /// scheduler/scheduler_config.json (EulerDiscreteScheduler, one step).
 struct EulerConfig {
-  double sigma = 700.0;     ///< of the one step, as the scheduler derives it
-  double timestep = 0.0;    ///< what the UNet's time embedding gets
+  double sigma = 700.0;   ///< of the one step, as the scheduler derives it
+  double timestep = 0.0;  ///< what the UNet's time embedding gets
 };
 
 }  // namespace normalcrafter

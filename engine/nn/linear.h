@@ -1,0 +1,45 @@
+// Layers over the last dimension of any tensor.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "nn/weight_source.h"
+
+namespace normalcrafter {
+
+/// A linear layer over the last dimension.
+class Linear {
+ public:
+  Linear() = default;
+  /// Reads "weight" [out, in] and, if `bias`, "bias" [out].
+  Linear(const Weights& weights, int in, int out, bool bias = true);
+  /// Several layers of the same input as one, their outputs side by side. Reads "`name`.weight" and
+  /// "`name`.bias" for each name.
+  static Linear joined(const Weights& weights, const std::vector<std::string>& names, int in,
+                       int out, bool bias);
+  /// [..., in] -> [..., out].
+  at::Tensor operator()(const at::Tensor& x) const;
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+/// Layer normalisation over the last dimension.
+class LayerNorm {
+ public:
+  LayerNorm() = default;
+  /// Reads "weight" and "bias" [channels].
+  LayerNorm(const Weights& weights, int channels, double eps = 1e-5);
+  at::Tensor operator()(const at::Tensor& x) const;
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+  double eps_ = 1e-5;
+};
+
+}  // namespace normalcrafter

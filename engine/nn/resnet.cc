@@ -1,0 +1,58 @@
+#include "nn/resnet.h"
+
+namespace normalcrafter {
+namespace {
+
+// time_emb_proj(silu(emb)), float32 [out], or undefined.
+at::Tensor projected(const Weights& weights, int out, const TimeEmbedding& time) {
+  if (!time.defined()) return {};
+  const Weights layer = weights / "time_emb_proj";
+  return at::linear(time, layer.get_float("weight", {out, time.size(-1)}),
+                    layer.get_float("bias", {out}))
+      .squeeze(0);
+}
+
+}  // namespace
+
+ResnetBlock::ResnetBlock(const Weights& weights, int in, int out, double eps,
+                         const TimeEmbedding& time)
+    : norm1_(weights / "norm1", in, eps),
+      conv1_(weights / "conv1", {in, out}, projected(weights, out, time)),
+      norm2_(weights / "norm2", out, eps),
+      conv2_(weights / "conv2", {out, out}) {
+  if (in != out) shortcut_.emplace(weights / "conv_shortcut", Conv2d::Shape{in, out, 1, 1, 0});
+}
+
+at::Tensor ResnetBlock::operator()(at::Tensor x) const {
+  at::Tensor h = conv1_(norm1_.silu(x));
+  if (shortcut_) x = (*shortcut_)(x);
+  h = norm2_.silu(h);
+  return conv2_(h).add_(x);
+}
+
+at::Tensor temporal_share(const Weights& time_mixer, BlendRole role) {
+  const at::Tensor mix = at::sigmoid(time_mixer.get_float("mix_factor", {1}));
+  return role == BlendRole::Unet ? 1 - mix : mix;
+}
+
+SpatioTemporalResnet::SpatioTemporalResnet(const Weights& weights, const Shape& shape,
+                                           const TimeEmbedding& time)
+    : spatial_(weights / "spatial_res_block", shape.in, shape.out, shape.eps, time) {
+  const Weights temporal = weights / "temporal_res_block";
+  norm1_ = GroupNorm(temporal / "norm1", shape.out, shape.temporal_eps);
+  conv1_ = TemporalConv(temporal / "conv1", shape.out, projected(temporal, shape.out, time));
+  norm2_ = GroupNorm(temporal / "norm2", shape.out, shape.temporal_eps);
+  conv2_ = TemporalConv(temporal / "conv2", shape.out, {},
+                        temporal_share(weights / "time_mixer", shape.role));
+}
+
+at::Tensor SpatioTemporalResnet::operator()(at::Tensor x) const {
+  x = spatial_(std::move(x));
+  // A leading dimension of one makes the norms pool over the frames.
+  at::Tensor h = norm1_.silu(x.unsqueeze(0)).squeeze(0);
+  h = conv1_(h);
+  h = norm2_.silu(h.unsqueeze(0)).squeeze(0);
+  return conv2_(h).add_(x);
+}
+
+}  // namespace normalcrafter
