@@ -70,7 +70,8 @@ SPECS = {
     "per-level": dict(
         unet=_unet([32, 64, 64], [1, 2, 4], [CROSS, CROSS, PLAIN], layers_per_block=[1, 2, 1],
                    transformer_layers_per_block=[1, 2, 1]),
-        vae=_vae([32, 64], 2), clip=_clip(48, 2, 3, 48, 16, hidden_act="quick_gelu"), scheduler=dict(sigma_max=2.0)),
+        vae=_vae([32, 32, 64], 2), clip=_clip(48, 2, 3, 48, 16, hidden_act="quick_gelu"),
+        scheduler=dict(sigma_max=2.0)),
     # Cross attention at every level, one head count for all, in shards.
     "all-cross": dict(
         unet=_unet([32, 64, 96], 2, [CROSS, CROSS, CROSS], transformer_layers_per_block=2, cross_attention_dim=48),
@@ -78,7 +79,7 @@ SPECS = {
         source=dict(shards=3)),
     # Cross attention in the mid block alone, files of the .fp16 variant, an old CLIP file.
     "no-cross": dict(
-        unet=_unet([64, 64, 64], [2, 2, 1], [PLAIN, PLAIN, PLAIN], layers_per_block=2), vae=_vae([32, 64, 64], 1),
+        unet=_unet([64, 64, 64], [2, 2, 1], [PLAIN, PLAIN, PLAIN], layers_per_block=2), vae=_vae([32, 32, 96], 1),
         clip=_clip(32, 2, 2, 32, 16), scheduler=dict(sigma_max=2.0),
         source=dict(dtype="float16", variant="fp16", position_ids=True)),
     # Down and up blocks that differ, other latents and constants than the released ones.
@@ -86,7 +87,7 @@ SPECS = {
         unet=_unet([32, 32, 64], [1, 1, 2], [PLAIN, CROSS, CROSS], [PLAIN, CROSS, PLAIN], layers_per_block=[2, 1, 2],
                    in_channels=12, out_channels=6, addition_time_embed_dim=64,
                    projection_class_embeddings_input_dim=192, cross_attention_dim=[64, 64, 64]),
-        vae=_vae([32, 64, 32], 2, latent_channels=6, scaling_factor=0.3),
+        vae=_vae([32, 64, 32], 1, latent_channels=6, scaling_factor=0.3),
         clip=_clip(96, 2, 6, 64, 8, projection=64, layer_norm_eps=1e-6),
         scheduler=dict(sigma_max=20.0), preprocessor=dict(image_mean=[0.5, 0.4, 0.3], image_std=[0.25, 0.3, 0.2]),
         source=dict(dtype="bfloat16")),
