@@ -1,0 +1,645 @@
+#include "element_core.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "debug.h"
+#include "engine_loader.h"
+#include "latency.h"
+#include "messages.h"
+#include "metadata.h"
+
+namespace normalcrafter {
+namespace {
+
+constexpr GstClockTime kUnknownFrameDuration = GST_SECOND / 25;
+constexpr int kPercentStep = 5;
+
+std::string find_demo_model() {
+  const std::filesystem::path candidates[] = {
+      NORMALCRAFTER_DEMO_MODEL,
+      // The source tree's, where the plugin is used from a build folder inside it.
+      std::filesystem::path(plugin_directory()) / ".." / ".." / "models" / "demo",
+  };
+  for (const auto& candidate : candidates) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(candidate, ignored)) return candidate.string();
+  }
+  throw Error(ErrorCode::NotFound,
+              "No model is set, and the bundled demo model is not installed. Set the property "
+              "'model' or the environment variable NORMALCRAFTER_MODEL to a model's directory, "
+              "for example one fetched with: huggingface-cli download Yanrui95/NormalCrafter "
+              "--local-dir DIRECTORY");
+}
+
+/// The settings that may change between two clips of a run.
+bool same_live_settings(const SessionOptions& a, const SessionOptions& b) {
+  return a.renormalize == b.renormalize && a.flip_x == b.flip_x && a.flip_y == b.flip_y &&
+         a.flip_z == b.flip_z;
+}
+
+void copy_live_settings(const SessionOptions& from, SessionOptions& to) {
+  to.renormalize = from.renormalize;
+  to.flip_x = from.flip_x;
+  to.flip_y = from.flip_y;
+  to.flip_z = from.flip_z;
+}
+
+GstClockTime frame_duration(const GstVideoInfo& info) {
+  if (GST_VIDEO_INFO_FPS_N(&info) <= 0 || GST_VIDEO_INFO_FPS_D(&info) <= 0) {
+    return kUnknownFrameDuration;
+  }
+  return gst_util_uint64_scale_int(GST_SECOND, GST_VIDEO_INFO_FPS_D(&info),
+                                   GST_VIDEO_INFO_FPS_N(&info));
+}
+
+double network_seconds(const SessionStats& stats) {
+  double seconds = 0;
+  for (int stage = 0; stage < kStageCount; ++stage) {
+    if (stage != static_cast<int>(Stage::Load)) seconds += stats.stage_seconds[stage];
+  }
+  return seconds;
+}
+
+GstClockTime to_clock_time(double seconds) {
+  return static_cast<GstClockTime>(seconds * GST_SECOND);
+}
+
+}  // namespace
+
+ElementCore::ElementCore(GstBaseTransform* element, GstBaseTransformClass* parent)
+    : base_(element), parent_(parent), buffers_(element->srcpad), worker_(*this) {
+  gst_segment_init(&segment_, GST_FORMAT_UNDEFINED);
+  worker_.set_limits(settings_.leaky, settings_.max_size_buffers);
+}
+
+// State changes
+
+bool ElementCore::open() {
+  try {
+    engine_ = &load_engine();
+    open_model();
+    SessionOptions options;
+    {
+      const std::lock_guard lock(mutex_);
+      active_ = settings_;
+      opened_ = true;
+      options = active_.session;
+    }
+    session_options_ = std::make_shared<const SessionOptions>(options);
+    worker_.open(session_options_);
+    return true;
+  } catch (const Error& error) {
+    post_error(element(), error);
+  } catch (const std::exception& error) {
+    post_error(element(), Error(ErrorCode::NetworkFailed, error.what()));
+  }
+  stop();
+  return false;
+}
+
+ModelOptions ElementCore::model_options() {
+  ModelOptions options;
+  {
+    const std::lock_guard lock(mutex_);
+    options = settings_.model;
+  }
+  if (!options.directory.empty()) return options;
+  if (const char* chosen = g_getenv("NORMALCRAFTER_MODEL"); chosen != nullptr && *chosen != '\0') {
+    options.directory = chosen;
+    return options;
+  }
+  options.directory = find_demo_model();
+  post_warning(element(),
+               "No model is set, so the bundled demo model is used. It is small and of modest "
+               "quality. The released weights: huggingface-cli download Yanrui95/NormalCrafter "
+               "--local-dir DIRECTORY, then set the property 'model' to DIRECTORY.");
+  return options;
+}
+
+/// Keeps the model from run to run while the same one is wanted.
+void ElementCore::open_model() {
+  const ModelOptions options = model_options();
+  {
+    const std::lock_guard lock(mutex_);
+    const bool same = options.directory == model_options_.directory &&
+                      options.base_directory == model_options_.base_directory &&
+                      options.device == model_options_.device &&
+                      options.dtype == model_options_.dtype;
+    if (model_ && same) return;
+  }
+  release();
+  std::shared_ptr<Model> model = engine_->open_model(options, log_to(element()));
+  const ModelInfo& info = model->info();
+  GST_INFO_OBJECT(element(), "model %s on %s (%s) in %s", info.directory.c_str(),
+                  info.device.c_str(), info.device_name.c_str(), dtype_name(info.dtype));
+  const std::lock_guard lock(mutex_);
+  model_ = std::move(model);
+  model_options_ = options;
+}
+
+bool ElementCore::start() {
+  forget_position();
+  try {
+    worker_.start();
+    return true;
+  } catch (const std::system_error& error) {
+    post_error(element(), Error(ErrorCode::OutOfMemory,
+                                std::string("No thread could be started: ") + error.what() + "."));
+    return false;
+  }
+}
+
+void ElementCore::unblock() {
+  worker_.unblock();
+}
+
+void ElementCore::stop() {
+  worker_.unblock();
+  worker_.join();
+  buffers_.release();
+  const std::lock_guard lock(mutex_);
+  opened_ = false;
+  config_.reset();
+  told_latency_ = GST_CLOCK_TIME_NONE;
+}
+
+void ElementCore::release() {
+  std::shared_ptr<Model> last;
+  const std::lock_guard lock(mutex_);
+  last.swap(model_);
+}
+
+// Properties
+
+bool ElementCore::set_property(guint id, const GValue* value) {
+  Leaky leaky;
+  guint limit;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!set_setting(settings_, id, value)) return false;
+    leaky = settings_.leaky;
+    limit = settings_.max_size_buffers;
+  }
+  worker_.set_limits(leaky, limit);
+  return true;
+}
+
+bool ElementCore::get_property(guint id, GValue* value) const {
+  const std::lock_guard lock(mutex_);
+  return get_setting(settings_, id, value);
+}
+
+GstStructure* ElementCore::stats() const {
+  const WorkerStats now = worker_.stats();
+  const SessionStats& session = now.session;
+  ModelInfo info;
+  int threads;
+  bool have_model;
+  {
+    const std::lock_guard lock(mutex_);
+    have_model = model_ != nullptr;
+    if (have_model) info = model_->info();
+    threads = (opened_ ? active_ : settings_).session.threads;
+  }
+  GstStructure* stats = gst_structure_new(
+      "application/x-normalcrafter-stats", "frames-in", G_TYPE_UINT64,
+      static_cast<guint64>(session.frames_in), "frames-out", G_TYPE_UINT64,
+      static_cast<guint64>(session.frames_out), "frames-dropped", G_TYPE_UINT64,
+      static_cast<guint64>(now.dropped), "frames-queued", G_TYPE_UINT, now.queued, "windows",
+      G_TYPE_UINT64, static_cast<guint64>(session.windows), "latency", G_TYPE_UINT64,
+      static_cast<guint64>(latency().min), "threads", G_TYPE_INT, threads, "peak-live-frames",
+      G_TYPE_INT, session.peak.frames, "peak-live-embeddings", G_TYPE_INT, session.peak.embeddings,
+      "peak-live-latents", G_TYPE_INT, session.peak.latents, "peak-live-normals", G_TYPE_INT,
+      session.peak.normals, nullptr);
+  static constexpr const char* kSeconds[kStageCount] = {
+      "load-seconds", "clip-seconds", "encode-seconds", "unet-seconds", "decode-seconds"};
+  for (int stage = 0; stage < kStageCount; ++stage) {
+    gst_structure_set(stats, kSeconds[stage], G_TYPE_DOUBLE, session.stage_seconds[stage], nullptr);
+  }
+  if (have_model) {
+    gst_structure_set(stats, "device", G_TYPE_STRING, info.device.c_str(), "device-name",
+                      G_TYPE_STRING, info.device_name.c_str(), "dtype", G_TYPE_STRING,
+                      dtype_name(info.dtype), nullptr);
+  }
+  return stats;
+}
+
+// Negotiation
+
+SizeRule ElementCore::size_rule() const {
+  const std::lock_guard lock(mutex_);
+  return (opened_ ? active_ : settings_).size_rule();
+}
+
+bool ElementCore::set_caps(GstCaps* in_caps, GstCaps* out_caps) {
+  GstVideoInfo in;
+  GstVideoInfo out;
+  if (!gst_video_info_from_caps(&in, in_caps) || !gst_video_info_from_caps(&out, out_caps)) {
+    return false;
+  }
+  const Size expected = size_rule().output({GST_VIDEO_INFO_WIDTH(&in), GST_VIDEO_INFO_HEIGHT(&in)});
+  if (expected != Size{GST_VIDEO_INFO_WIDTH(&out), GST_VIDEO_INFO_HEIGHT(&out)}) return false;
+  // Frames of the old caps leave before the new caps do. A flush has thrown them away already.
+  worker_.drain();
+  auto config = make_config(in, out);
+  {
+    const std::lock_guard lock(mutex_);
+    config_ = std::move(config);
+  }
+  buffers_.renegotiate();
+  tell_latency();
+  return true;
+}
+
+std::shared_ptr<const StreamConfig> ElementCore::make_config(const GstVideoInfo& in,
+                                                             const GstVideoInfo& out) {
+  const std::lock_guard lock(mutex_);
+  SessionOptions wanted = *session_options_;
+  copy_live_settings(settings_.session, wanted);
+  wanted.output_format = sample_format(out);
+  if (!same_live_settings(wanted, *session_options_) ||
+      wanted.output_format != session_options_->output_format) {
+    session_options_ = std::make_shared<const SessionOptions>(wanted);
+  }
+  return std::make_shared<const StreamConfig>(StreamConfig{in, out, session_options_});
+}
+
+/// A property that may change while frames flow begins a new clip. False when flushed meanwhile.
+bool ElementCore::restart_if_settings_changed() {
+  GstVideoInfo in;
+  GstVideoInfo out;
+  {
+    const std::lock_guard lock(mutex_);
+    if (same_live_settings(settings_.session, *config_->session)) return true;
+    in = config_->in;
+    out = config_->out;
+  }
+  if (!worker_.drain()) return false;
+  auto config = make_config(in, out);
+  const std::lock_guard lock(mutex_);
+  config_ = std::move(config);
+  return true;
+}
+
+// Streaming
+
+GstFlowReturn ElementCore::submit(BufferPtr buffer) {
+  const GstFlowReturn flow = worker_.flow();
+  if (flow != GST_FLOW_OK) return flow;
+  if (!restart_if_settings_changed()) return GST_FLOW_FLUSHING;
+  if (is_jump(buffer.get()) && !worker_.drain()) return GST_FLOW_FLUSHING;
+
+  std::shared_ptr<const StreamConfig> config;
+  {
+    const std::lock_guard lock(mutex_);
+    config = config_;
+  }
+  GstVideoFrame mapped;
+  if (!gst_video_frame_map(&mapped, &config->in, buffer.get(), GST_MAP_READ)) {
+    post_error(element(), Error(ErrorCode::NetworkFailed,
+                                "A buffer from upstream cannot be read as a frame of its caps."));
+    return GST_FLOW_ERROR;
+  }
+  QueuedFrame frame{unpack(mapped), {keep_metadata(buffer.get()), config}};
+  gst_video_frame_unmap(&mapped);
+  // Upstream's pool gets it back before this waits for room.
+  buffer.reset();
+  return worker_.queue_frame(std::move(frame));
+}
+
+/// Cameras and leaky queues mark every frame after a dropped one DISCONT; only a jump in time means
+/// another scene.
+bool ElementCore::is_jump(GstBuffer* buffer) {
+  const GstClockTime pts = GST_BUFFER_PTS(buffer);
+  if (!GST_CLOCK_TIME_IS_VALID(pts)) return false;
+  GstClockTime threshold;
+  GstClockTime duration = GST_BUFFER_DURATION(buffer);
+  {
+    const std::lock_guard lock(mutex_);
+    threshold = settings_.discont_threshold;
+    if (!GST_CLOCK_TIME_IS_VALID(duration)) duration = frame_duration(config_->in);
+  }
+  const GstClockTime end = pts + duration;
+  const bool known = GST_CLOCK_TIME_IS_VALID(last_pts_);
+  bool jump = false;
+  if (known && GST_BUFFER_IS_DISCONT(buffer) && threshold != GST_CLOCK_TIME_NONE) {
+    const bool reverse = base_->segment.rate < 0;
+    const bool back = reverse ? pts > last_pts_ : pts < last_pts_;
+    const GstClockTimeDiff skipped =
+        reverse ? GST_CLOCK_DIFF(end, last_pts_) : GST_CLOCK_DIFF(last_end_, pts);
+    jump = back || (skipped > 0 && static_cast<GstClockTime>(skipped) > threshold);
+  }
+  last_pts_ = pts;
+  last_end_ = end;
+  return jump;
+}
+
+gboolean ElementCore::sink_event(EventPtr event) {
+  switch (GST_EVENT_TYPE(event.get())) {
+    case GST_EVENT_FLUSH_START: {
+      const gboolean forwarded = forward(std::move(event));
+      worker_.begin_flush();
+      return forwarded;
+    }
+    case GST_EVENT_FLUSH_STOP:
+      return flush_stop_event(std::move(event));
+    case GST_EVENT_CAPS:
+      return caps_event(std::move(event));
+    case GST_EVENT_STREAM_START:
+    case GST_EVENT_SEGMENT:
+      return segment_event(std::move(event));
+    case GST_EVENT_SEGMENT_DONE:
+    case GST_EVENT_STREAM_GROUP_DONE:
+      return drain_and_forward(std::move(event));
+    case GST_EVENT_GAP:
+      return gap_event(std::move(event));
+    case GST_EVENT_EOS:
+      return eos_event(std::move(event));
+    case GST_EVENT_TAG:
+      check_orientation(event.get());
+      break;
+    default:
+      break;
+  }
+  return queue_or_forward(std::move(event));
+}
+
+gboolean ElementCore::forward(EventPtr event) {
+  return parent_->sink_event(base_, event.release());
+}
+
+/// An event that was overtaken by a flush is void.
+gboolean ElementCore::drain_and_forward(EventPtr event) {
+  return worker_.drain() ? forward(std::move(event)) : FALSE;
+}
+
+gboolean ElementCore::queue_or_forward(EventPtr event) {
+  if (is_serialized(event) && worker_.queue_event(event)) return TRUE;
+  return forward(std::move(event));
+}
+
+gboolean ElementCore::flush_stop_event(EventPtr event) {
+  return worker_.end_flush([&] {
+    forget_position();
+    return forward(std::move(event));
+  });
+}
+
+/// Equal caps pass without a drain; for others the base class calls set_caps(), which drains.
+gboolean ElementCore::caps_event(EventPtr event) {
+  GstCaps* caps = nullptr;
+  gst_event_parse_caps(event.get(), &caps);
+  if (is_interlaced(caps)) {
+    GST_ELEMENT_ERROR(element(), STREAM, WRONG_TYPE,
+                      ("Interlaced video is not supported: deinterlace it first."),
+                      ("Put the element 'deinterlace' in front: decodebin ! deinterlace ! "
+                       "videoconvert ! normalcrafter"));
+    return FALSE;
+  }
+  bool negotiated;
+  {
+    const std::lock_guard lock(mutex_);
+    negotiated = config_ != nullptr;
+  }
+  const CapsPtr current(gst_pad_get_current_caps(base_->sinkpad));
+  if (negotiated && current && gst_caps_is_equal(current.get(), caps)) return TRUE;
+  return forward(std::move(event));
+}
+
+gboolean ElementCore::segment_event(EventPtr event) {
+  if (!worker_.drain() && GST_EVENT_TYPE(event.get()) == GST_EVENT_SEGMENT) return FALSE;
+  worker_.clear_flow(GST_FLOW_EOS);
+  if (GST_EVENT_TYPE(event.get()) == GST_EVENT_SEGMENT) {
+    last_pts_ = GST_CLOCK_TIME_NONE;
+    const std::lock_guard lock(mutex_);
+    gst_event_copy_segment(event.get(), &segment_);
+    position_ = GST_CLOCK_TIME_NONE;
+  }
+  return forward(std::move(event));
+}
+
+/// A gap keeps its place. One so long that downstream would wait for the frames before it in vain
+/// ends the clip.
+gboolean ElementCore::gap_event(EventPtr event) {
+  GstClockTime duration = GST_CLOCK_TIME_NONE;
+  gst_event_parse_gap(event.get(), nullptr, &duration);
+  if (GST_CLOCK_TIME_IS_VALID(duration) && duration > latency().min) {
+    return drain_and_forward(std::move(event));
+  }
+  return queue_or_forward(std::move(event));
+}
+
+/// Upstream learns of a flow result with its next buffer, but after EOS there is none.
+gboolean ElementCore::eos_event(EventPtr event) {
+  if (!worker_.drain()) return FALSE;
+  const GstFlowReturn flow = worker_.flow();
+  if ((flow == GST_FLOW_NOT_LINKED || flow < GST_FLOW_EOS) && !worker_.fault_reported()) {
+    GST_ELEMENT_FLOW_ERROR(element(), flow);
+  }
+  return forward(std::move(event));
+}
+
+/// Players turn the picture as the tag says, but not the vectors in it.
+void ElementCore::check_orientation(GstEvent* event) {
+  GstTagList* tags = nullptr;
+  gst_event_parse_tag(event, &tags);
+  gchar* text = nullptr;
+  if (!gst_tag_list_get_string(tags, GST_TAG_IMAGE_ORIENTATION, &text)) return;
+  const StringPtr orientation(text);
+  if (g_strcmp0(orientation.get(), "rotate-0") == 0) return;
+  GST_ELEMENT_WARNING(element(), STREAM, FORMAT,
+                      ("The video is tagged to be shown turned (%s): a player will turn the "
+                       "picture of normals, but not the vectors in it.",
+                       orientation.get()),
+                      ("Turn the video first: decodebin ! videoflip video-direction=auto ! "
+                       "videoconvert ! normalcrafter"));
+}
+
+void ElementCore::forget_position() {
+  last_pts_ = GST_CLOCK_TIME_NONE;
+  const std::lock_guard lock(mutex_);
+  gst_segment_init(&segment_, GST_FORMAT_UNDEFINED);
+  position_ = GST_CLOCK_TIME_NONE;
+}
+
+gboolean ElementCore::src_event(EventPtr event) {
+  if (GST_EVENT_TYPE(event.get()) == GST_EVENT_RECONFIGURE) {
+    worker_.clear_flow(GST_FLOW_NOT_LINKED);
+    buffers_.renegotiate();
+  }
+  return parent_->src_event(base_, event.release());
+}
+
+// Queries
+
+gboolean ElementCore::query(GstPadDirection direction, GstQuery* query) {
+  const bool source = direction == GST_PAD_SRC;
+  switch (GST_QUERY_TYPE(query)) {
+    case GST_QUERY_LATENCY:
+      if (source) return answer_latency(query);
+      break;
+    case GST_QUERY_POSITION:
+      if (source && answer_position(query)) return TRUE;
+      break;
+    case GST_QUERY_SCHEDULING:
+      if (source) {
+        // Frames leave when the network has made them, not when downstream asks.
+        gst_query_set_scheduling(query, GST_SCHEDULING_FLAG_SEQUENTIAL, 1, -1, 0);
+        gst_query_add_scheduling_mode(query, GST_PAD_MODE_PUSH);
+        return TRUE;
+      }
+      break;
+    case GST_QUERY_DRAIN:
+      if (!source && !worker_.drain()) return FALSE;
+      break;
+    default:
+      break;
+  }
+  return parent_->query(base_, direction, query);
+}
+
+bool ElementCore::answer_latency(GstQuery* query) {
+  if (!gst_pad_peer_query(base_->sinkpad, query)) return false;
+  gboolean live = FALSE;
+  GstClockTime min = 0;
+  GstClockTime max = GST_CLOCK_TIME_NONE;
+  gst_query_parse_latency(query, &live, &min, &max);
+  const Latency own = latency();
+  min += own.min;
+  {
+    const std::lock_guard lock(mutex_);
+    if (settings_.leaky != Leaky::No) {
+      // What is more than the queue's is dropped. Less than the minimum would stop the pipeline.
+      max = std::max(min, GST_CLOCK_TIME_IS_VALID(max) ? std::min(max, own.max) : own.max);
+    } else if (GST_CLOCK_TIME_IS_VALID(max)) {
+      max += own.max;
+    }
+    told_latency_ = own.min;
+  }
+  GST_DEBUG_OBJECT(element(), "latency %" GST_TIME_FORMAT " to %" GST_TIME_FORMAT,
+                   GST_TIME_ARGS(min), GST_TIME_ARGS(max));
+  gst_query_set_latency(query, live, min, max);
+  return true;
+}
+
+/// In stream time: the base class knows only the frames that came in.
+bool ElementCore::answer_position(GstQuery* query) {
+  GstFormat format;
+  gst_query_parse_position(query, &format, nullptr);
+  const std::lock_guard lock(mutex_);
+  if (format != GST_FORMAT_TIME || segment_.format != GST_FORMAT_TIME) return false;
+  const GstClockTime position = GST_CLOCK_TIME_IS_VALID(position_) ? position_ : segment_.position;
+  gst_query_set_position(query, GST_FORMAT_TIME,
+                         gst_segment_to_stream_time(&segment_, GST_FORMAT_TIME, position));
+  return true;
+}
+
+Latency ElementCore::latency() const {
+  const WorkerStats now = worker_.stats();
+  SessionOptions options;
+  guint queue;
+  GstClockTime duration = kUnknownFrameDuration;
+  {
+    const std::lock_guard lock(mutex_);
+    options = (opened_ ? active_ : settings_).session;
+    queue = settings_.max_size_buffers;
+    if (config_) duration = frame_duration(config_->in);
+  }
+  const double window_seconds =
+      now.session.windows > 0
+          ? network_seconds(now.session) / static_cast<double>(now.session.windows)
+          : 0;
+  const GstClockTime per_frame =
+      std::max(duration, to_clock_time(window_seconds / std::max(1, options.step_size)));
+  const GstClockTime network = to_clock_time(window_seconds * options.windows_per_pass);
+  const GstClockTime held = frames_held(options);
+  return {held * per_frame + network, (held + queue) * per_frame + network};
+}
+
+/// Only growth, and by more than the measurement's noise, makes the pipeline ask again.
+void ElementCore::tell_latency() {
+  const GstClockTime now = latency().min;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!GST_CLOCK_TIME_IS_VALID(told_latency_) || now <= told_latency_ + told_latency_ / 10) {
+      return;
+    }
+    told_latency_ = now;
+  }
+  gst_element_post_message(element(), gst_message_new_latency(GST_OBJECT(base_)));
+}
+
+// The worker's side
+
+std::unique_ptr<Session> ElementCore::create_session(const SessionOptions& options,
+                                                     std::function<void(const NormalView&)> frame) {
+  std::shared_ptr<Model> model;
+  {
+    const std::lock_guard lock(mutex_);
+    model = model_;
+  }
+  SessionCallbacks callbacks;
+  callbacks.frame = std::move(frame);
+  callbacks.progress = [this](const Progress& now) { progress(now); };
+  callbacks.log = log_to(element());
+  return engine_->create_session(std::move(model), options, std::move(callbacks));
+}
+
+GstFlowReturn ElementCore::push_frame(const NormalView& picture, const PendingFrame& frame) {
+  const StreamConfig& config = *frame.config;
+  BufferPtr buffer = buffers_.acquire(config.out);
+  GstVideoFrame mapped;
+  if (!buffer || !gst_video_frame_map(&mapped, &config.out, buffer.get(), GST_MAP_WRITE)) {
+    throw Error(ErrorCode::OutOfMemory, "There is no memory for an output frame.");
+  }
+  pack(picture, mapped);
+  gst_video_frame_unmap(&mapped);
+  restore_metadata(frame.metadata.get(), config.in, config.out, buffer.get());
+  if (GST_BUFFER_PTS_IS_VALID(buffer.get())) {
+    const std::lock_guard lock(mutex_);
+    position_ = GST_BUFFER_PTS(buffer.get());
+  }
+  return gst_pad_push(base_->srcpad, buffer.release());
+}
+
+void ElementCore::push_event(EventPtr event) {
+  gst_pad_push_event(base_->srcpad, event.release());
+}
+
+void ElementCore::store_event(EventPtr event) {
+  gst_pad_store_sticky_event(base_->srcpad, event.get());
+}
+
+void ElementCore::loading(Loading state, const char* reason) {
+  told_percent_ = state == Loading::Started ? 0 : -1;
+  std::string model;
+  {
+    const std::lock_guard lock(mutex_);
+    model = model_->info().directory;
+  }
+  post_loading(element(), state, model, 0, reason);
+}
+
+void ElementCore::progress(const Progress& now) {
+  GST_LOG_OBJECT(element(), "%s %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT,
+                 now.stage == Stage::Load ? "load" : "frames", static_cast<guint64>(now.done),
+                 static_cast<guint64>(now.total));
+  if (now.stage != Stage::Load || now.total == 0 || told_percent_ < 0) return;
+  const int percent =
+      static_cast<int>(100.0 * static_cast<double>(now.done) / static_cast<double>(now.total));
+  if (percent < told_percent_ + kPercentStep) return;
+  told_percent_ = percent;
+  post_loading(element(), Loading::Continues, model_->info().directory, percent, nullptr);
+}
+
+void ElementCore::window_done() {
+  tell_latency();
+}
+
+void ElementCore::failed(const Error& error) {
+  post_error(element(), error);
+}
+
+}  // namespace normalcrafter

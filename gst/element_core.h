@@ -1,0 +1,111 @@
+// What the element does, apart from being a GObject: state changes, events, queries, frames.
+#pragma once
+
+#include <gst/base/gstbasetransform.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "output_buffers.h"
+#include "worker.h"
+
+namespace normalcrafter {
+
+/// How much the element adds to a live pipeline's latency.
+struct Latency {
+  GstClockTime min = 0;  ///< for the frames that a window needs, and the network's time
+  GstClockTime max = 0;  ///< with the queue full
+};
+
+/// Lives and dies with its GstBaseTransform. Methods named after a vfunc are called where
+/// GstBaseTransform calls that; settings, statistics and queries on any thread.
+class ElementCore final : public WorkerHost {
+ public:
+  ElementCore(GstBaseTransform* element, GstBaseTransformClass* parent);
+
+  // State changes, on the thread that makes them.
+  bool open();  ///< READY→PAUSED: what is cheap to check. False after posting the one error.
+  bool start();
+  void unblock();  ///< PAUSED→READY, before anything waits for a stream lock
+  void stop();
+  void release();  ///< READY→NULL: gives the model back
+
+  // Properties.
+  bool set_property(guint id, const GValue* value);
+  bool get_property(guint id, GValue* value) const;
+  GstStructure* stats() const;  ///< the caller owns it
+
+  // Negotiation.
+  SizeRule size_rule() const;
+  bool set_caps(GstCaps* in, GstCaps* out);
+
+  // Streaming.
+  GstFlowReturn submit(BufferPtr buffer);
+  gboolean sink_event(EventPtr event);
+  gboolean src_event(EventPtr event);
+  gboolean query(GstPadDirection direction, GstQuery* query);
+
+  // WorkerHost.
+  std::unique_ptr<Session> create_session(const SessionOptions& options,
+                                          std::function<void(const NormalView&)> frame) override;
+  GstFlowReturn push_frame(const NormalView& picture, const PendingFrame& frame) override;
+  void push_event(EventPtr event) override;
+  void store_event(EventPtr event) override;
+  void loading(Loading state, const char* reason) override;
+  void window_done() override;
+  void failed(const Error& error) override;
+
+ private:
+  ModelOptions model_options();
+  void open_model();
+  std::shared_ptr<const StreamConfig> make_config(const GstVideoInfo& in, const GstVideoInfo& out);
+  bool restart_if_settings_changed();
+  bool is_jump(GstBuffer* buffer);
+  gboolean forward(EventPtr event);
+  gboolean drain_and_forward(EventPtr event);
+  gboolean queue_or_forward(EventPtr event);
+  gboolean caps_event(EventPtr event);
+  gboolean segment_event(EventPtr event);
+  gboolean gap_event(EventPtr event);
+  gboolean eos_event(EventPtr event);
+  gboolean flush_stop_event(EventPtr event);
+  void check_orientation(GstEvent* event);
+  void forget_position();
+  bool answer_latency(GstQuery* query);
+  bool answer_position(GstQuery* query);
+  Latency latency() const;
+  void tell_latency();
+  void progress(const Progress& progress);
+  GstElement* element() const { return GST_ELEMENT_CAST(base_); }
+
+  GstBaseTransform* const base_;
+  GstBaseTransformClass* const parent_;
+
+  mutable std::mutex mutex_;  ///< guards the next group; never held across a push or a message
+  Settings settings_;         ///< as set
+  Settings active_;           ///< as they were at READY→PAUSED
+  bool opened_ = false;
+  std::shared_ptr<const StreamConfig> config_;
+  std::shared_ptr<Model> model_;
+  GstSegment segment_;  ///< that the pushed frames belong to
+  GstClockTime position_ = GST_CLOCK_TIME_NONE;
+  GstClockTime told_latency_ = GST_CLOCK_TIME_NONE;  ///< as last answered
+
+  // The streaming thread's own.
+  GstClockTime last_pts_ = GST_CLOCK_TIME_NONE;
+  GstClockTime last_end_ = GST_CLOCK_TIME_NONE;
+
+  // The state changes' own.
+  Engine* engine_ = nullptr;
+  ModelOptions model_options_;  ///< that model_ was opened with
+
+  // The worker's own.
+  int told_percent_ = -1;
+
+  OutputBuffers buffers_;
+  std::shared_ptr<const SessionOptions> session_options_;  ///< state changes, then streaming thread
+  Worker worker_;
+};
+
+}  // namespace normalcrafter

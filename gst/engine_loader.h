@@ -1,0 +1,19 @@
+// Opens the engine library at run time, so that the plugin loads where LibTorch is missing.
+#pragma once
+
+#include <string>
+
+#include "normalcrafter/engine.h"
+
+namespace normalcrafter {
+
+/// The process's engine. Looked for at the path in the environment variable NORMALCRAFTER_ENGINE if
+/// that is set, else beside the plugin (build tree, installation), else by the dynamic linker. The
+/// library is never closed, since LibTorch does not survive it. Throws Error DeviceUnavailable with
+/// the linker's reason.
+Engine& load_engine();
+
+/// Directory of the plugin's own file.
+std::string plugin_directory();
+
+}  // namespace normalcrafter

@@ -1,0 +1,12 @@
+// The plugin's entry point. It links neither the engine nor LibTorch, so it registers everywhere.
+#include "normalcrafter_element.h"
+
+static gboolean plugin_init(GstPlugin* plugin) {
+  return GST_ELEMENT_REGISTER(normalcrafter, plugin);
+}
+
+#define PACKAGE "gst-normalcrafter"
+GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, normalcrafter,
+                  "Video to surface normals with the NormalCrafter network", plugin_init,
+                  NORMALCRAFTER_VERSION, "Apache 2.0", "gst-normalcrafter",
+                  "https://github.com/Binyr/NormalCrafter")
