@@ -1,8 +1,9 @@
 #include "model/config.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <initializer_list>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <optional>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "model/directory.h"
-#include "model/in_quotes.h"
 #include "model/json_file.h"
 #include "normalcrafter/error.h"
 
@@ -72,7 +72,7 @@ class Fields {
 
   bool flag(const std::string& field, bool absent) const {
     const json* value = find(field);
-    if (!value) return absent;
+    if (!value || value->is_null()) return absent;
     if (!value->is_boolean()) reject(field, "true or false is expected");
     return value->get<bool>();
   }
@@ -195,12 +195,16 @@ std::vector<int> read_block_channels(const Fields& fields, std::vector<int> abse
   return channels;
 }
 
+/// Whether a level has transformers; the deepest has them in the mid block.
+bool attends(const UNetConfig& config, std::size_t level) {
+  return config.levels[level].down_has_attention || config.levels[level].up_has_attention ||
+         level + 1 == config.levels.size();
+}
+
 void check_heads(const Fields& fields, const UNetConfig& config) {
   for (std::size_t i = 0; i < config.levels.size(); ++i) {
     const auto& level = config.levels[i];
-    const bool attends =
-        level.down_has_attention || level.up_has_attention || i + 1 == config.levels.size();
-    if (attends && level.channels % level.attention_heads != 0) {
+    if (attends(config, i) && level.channels % level.attention_heads != 0) {
       fields.reject("num_attention_heads", "level " + std::to_string(i) + " has " +
                                                std::to_string(level.channels) +
                                                " channels, which its heads do not divide");
@@ -298,17 +302,17 @@ void check_fit(const ModelConfig& config, const ModelFiles& files) {
               " has latent_channels " + number(latent));
   for (std::size_t i = 0; i < config.unet.levels.size(); ++i) {
     const auto& level = config.unet.levels[i];
-    const bool attends =
-        level.down_has_attention || level.up_has_attention || i + 1 == config.unet.levels.size();
-    require(!attends || level.cross_attention_dim == config.clip.projection_dim, files.unet.config,
+    require(!attends(config.unet, i) || level.cross_attention_dim == config.clip.projection_dim,
+            files.unet.config,
             "cross_attention_dim is " + number(level.cross_attention_dim) + ", but " +
                 files.image_encoder.config + " has projection_dim " +
                 number(config.clip.projection_dim));
   }
-  const int factor = config.vae.spatial_factor() << (config.unet.levels.size() - 1);
-  require(factor <= 64, files.unet.config,
-          "its levels and the VAE's shrink a picture by " + number(factor) +
-              " each way, but pictures are padded to multiples of 64");
+  const std::size_t halvings =
+      config.vae.block_out_channels.size() - 1 + config.unet.levels.size() - 1;
+  require(halvings <= 6, files.unet.config,
+          "its levels and the VAE's halve a picture " + std::to_string(halvings) +
+              " times, but pictures are padded to multiples of 64");
 }
 
 }  // namespace

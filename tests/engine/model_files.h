@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -73,7 +74,7 @@ template <typename Action, typename... Parts>
 void expect_error(ErrorCode code, Action&& action, const Parts&... parts) {
   const Error error = error_of(action);
   EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
-  for (const std::string_view part : {std::string_view(parts)...}) {
+  for (const std::string_view part : std::initializer_list<std::string_view>{parts...}) {
     EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos)
         << "no " << part << " in: " << error.what();
   }
