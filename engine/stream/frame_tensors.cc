@@ -22,6 +22,16 @@ void write_scaled(const at::Tensor& packed, at::Tensor target) {
   target.div_(packed.scalar_type() == at::kByte ? 255.0F : 65535.0F);
 }
 
+// image [1,3,H,W], contiguous NCHW. PyTorch's antialiased resize on the CPU fills a column that is
+// one pixel wide with its first value (seen in 2.13): such an image is turned on its side.
+at::Tensor resize(const at::Tensor& image, Size size) {
+  if (size.width > 1)
+    return at::_upsample_bicubic2d_aa(image, {size.height, size.width}, /*align_corners=*/false);
+  const at::Tensor turned = image.transpose(2, 3).contiguous();
+  return at::_upsample_bicubic2d_aa(turned, {size.width, size.height}, /*align_corners=*/false)
+      .transpose(2, 3);
+}
+
 at::Tensor unit_length(const at::Tensor& vectors) {
   const at::Tensor squares = vectors * vectors;
   // Three plain additions: a reduction's order of summation is up to the kernel.
@@ -55,12 +65,9 @@ std::size_t sample_size(SampleFormat format) {
 at::Tensor read_picture(const FrameView& frame, const FrameGeometry& geometry) {
   const at::Tensor packed = packed_copy(frame);
   if (!geometry.resized()) return packed;
-  // Contiguous NCHW: the CPU's antialiased resize is wrong for channels-last images one pixel wide.
-  const at::Tensor image =
-      at::empty({1, 3, geometry.input.height, geometry.input.width}, at::kFloat);
+  at::Tensor image = at::empty({1, 3, geometry.input.height, geometry.input.width}, at::kFloat);
   write_scaled(packed, image[0]);
-  const at::Tensor resized = at::_upsample_bicubic2d_aa(
-      image, {geometry.processed.height, geometry.processed.width}, /*align_corners=*/false);
+  const at::Tensor resized = resize(image, geometry.processed);
   return resized.clamp(0.0, 1.0)[0];
 }
 

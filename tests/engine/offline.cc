@@ -64,14 +64,23 @@ at::Tensor scaled(const at::Tensor& frame) {
   return frame.to(at::kFloat).div(full).permute({2, 0, 1}).contiguous();
 }
 
+// PyTorch's antialiased resize is wrong for results one pixel wide, but right for flat ones.
+at::Tensor resized(const at::Tensor& clip, const Sides& sides) {
+  if (sides.width == 1)
+    return at::_upsample_bicubic2d_aa(clip.mT().contiguous(), {1, sides.height}, false)
+        .clamp(0, 1)
+        .mT()
+        .contiguous();
+  return at::_upsample_bicubic2d_aa(clip, {sides.height, sides.width}, false).clamp(0, 1);
+}
+
 // [length,3,H,W]: the networks' input for every frame of the plan.
 at::Tensor networks_input(const std::vector<at::Tensor>& frames, const Sides& sides,
                           std::int64_t length) {
   std::vector<at::Tensor> images;
   for (const at::Tensor& frame : frames) images.push_back(scaled(frame));
   at::Tensor clip = at::stack(images);
-  if (clip.size(2) != sides.height || clip.size(3) != sides.width)
-    clip = at::_upsample_bicubic2d_aa(clip, {sides.height, sides.width}, false).clamp(0, 1);
+  if (clip.size(2) != sides.height || clip.size(3) != sides.width) clip = resized(clip, sides);
   clip = at::constant_pad_nd(
       clip, {sides.left, sides.right_left - sides.left, sides.top, sides.below_top - sides.top},
       1.0);
