@@ -110,8 +110,6 @@ def _unet_layer(reference, name, channels):
 def _vae_layer(reference, name, channels):
     def apply(model, given):
         module, hidden = model.vae.get_submodule(name), given["hidden"]
-        if name == "encoder":
-            return {"hidden": model.vae.quant_conv(module(hidden))}  # mean and logarithm of the variance
         if name.startswith("encoder"):
             return {"hidden": module(hidden)}
         extra = {"num_frames": FRAMES} if name == "decoder" else {}
