@@ -99,6 +99,14 @@ bool LoadedModel::resident(Stage stage) const {
   return true;
 }
 
+std::vector<Stage> LoadedModel::resident_networks() const {
+  std::vector<Stage> result;
+  for (const Stage stage : kNetworks) {
+    if (resident(stage)) result.push_back(stage);
+  }
+  return result;
+}
+
 void LoadedModel::build(Stage stage, const Checkpoint& checkpoint, const LoadProgress& progress) {
   if (resident(stage)) return;
   const c10::InferenceMode inference;

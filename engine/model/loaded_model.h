@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "model/config.h"
 #include "model/model_lock.h"
@@ -30,6 +31,8 @@ class LoadedModel final : public Model, public Stages {
 
   const ModelInfo& info() const override { return info_; }
   const ModelConfig& config() const { return config_; }
+  /// The networks whose parameters are in memory now. Not while another thread is in a stage.
+  std::vector<Stage> resident_networks() const;
 
   int padding_multiple() const override { return 64; }
   void load(const Checkpoint& checkpoint,

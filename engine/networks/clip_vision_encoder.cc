@@ -20,7 +20,7 @@ at::Tensor blur(const at::Tensor& x, int size, double sigma, bool vertical) {
   const int64_t channels = x.size(1);
   const at::Tensor kernel = taps.view({1, 1, vertical ? size : 1, vertical ? 1 : size})
                                 .expand({channels, 1, vertical ? size : 1, vertical ? 1 : size});
-  return at::conv2d(padded, kernel, at::Tensor(), 1, 0, 1, channels);
+  return at::convolution(padded, kernel, {}, {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, channels);
 }
 
 // The research release's resize (diffusers' _resize_with_antialiasing): Gaussian blur by the factor

@@ -19,7 +19,8 @@ class Engine {
   virtual const char* version() const = 0;
   /// Checks directory, configurations, tensor headers and device, without reading weights. The same
   /// options asked for twice give the same model while it lives. Throws Error.
-  virtual std::shared_ptr<Model> open_model(const ModelOptions& options, const LogFunction& log) = 0;
+  virtual std::shared_ptr<Model> open_model(const ModelOptions& options,
+                                            const LogFunction& log) = 0;
   /// Throws Error Settings when the options cannot work together or with the model.
   virtual std::unique_ptr<Session> create_session(std::shared_ptr<Model> model,
                                                   const SessionOptions& options,

@@ -19,7 +19,8 @@ enum class ErrorCode {
   Cancelled,          ///< Session::cancel() was called
 };
 
-/// The only exception type that leaves the engine. what() says what was wrong, where, and what to do.
+/// The only exception type that leaves the engine. what() says what was wrong, where, and what to
+/// do.
 class __attribute__((visibility("default"))) Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

@@ -10,10 +10,10 @@ namespace normalcrafter {
 /// What was taken for a model's options.
 struct ModelInfo {
   std::string directory;
-  std::string device;       ///< "cpu", "cuda:0", ...
-  std::string device_name;  ///< for people, e.g. the GPU's name; "CPU" on the CPU
+  std::string device;            ///< "cpu", "cuda:0", ...
+  std::string device_name;       ///< for people, e.g. the GPU's name; "CPU" on the CPU
   Dtype dtype = Dtype::Float32;  ///< never Auto
-  std::string axes;         ///< convention stated in normalcrafter.json, or ""
+  std::string axes;              ///< convention stated in normalcrafter.json, or ""
 };
 
 /// Opened by Engine::open_model(), which checks what is cheap to check; the weights load in

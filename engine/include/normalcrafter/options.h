@@ -43,29 +43,29 @@ enum class LogLevel { Debug, Info, Warning };
 using LogFunction = std::function<void(LogLevel, const std::string&)>;
 
 struct ModelOptions {
-  std::string directory;       ///< published layout: unet/, vae/, image_encoder/, scheduler/, ...
-  std::string base_directory;  ///< where a component missing from `directory` is taken from, or ""
+  std::string directory;        ///< published layout: unet/, vae/, image_encoder/, scheduler/, ...
+  std::string base_directory;   ///< where a component missing from `directory` is taken from, or ""
   std::string device = "auto";  ///< "auto", "cpu", "cuda", "cuda:N"
   Dtype dtype = Dtype::Auto;
 };
 
 struct SessionOptions {
-  int window_size = 14;            ///< frames a UNet window, >= 1
-  int step_size = 10;              ///< frames between windows' starts, 1..window_size
-  int clip_chunk_size = 16;        ///< frames a CLIP batch; changes results by rounding only
-  int vae_encode_chunk_size = 7;   ///< frames a VAE encoder batch; likewise
-  int vae_decode_chunk_size = 4;   ///< frames decoded together; changes the result
-  int max_resolution = 1024;       ///< the longer side's limit in pixels
-  int windows_per_pass = 1;        ///< windows that go through each network per round, >= 1
-  int threads = 0;                 ///< intra-op threads; 0: the number of physical cores
+  int window_size = 14;           ///< frames a UNet window, >= 1
+  int step_size = 10;             ///< frames between windows' starts, 1..window_size
+  int clip_chunk_size = 16;       ///< frames a CLIP batch; changes results by rounding only
+  int vae_encode_chunk_size = 7;  ///< frames a VAE encoder batch; likewise
+  int vae_decode_chunk_size = 4;  ///< frames decoded together; changes the result
+  int max_resolution = 1024;      ///< the longer side's limit in pixels
+  int windows_per_pass = 1;       ///< windows that go through each network per round, >= 1
+  int threads = 0;                ///< intra-op threads; 0: the number of physical cores
   OutputSize output_size = OutputSize::Original;
-  bool renormalize = true;         ///< scale vectors to unit length before quantising
+  bool renormalize = true;  ///< scale vectors to unit length before quantising
   TailMode tail_mode = TailMode::Anchored;
   ClipResize clip_resize = ClipResize::Seed;
   OffloadMode offload_mode = OffloadMode::Staged;
-  bool offload_after = true;       ///< give the networks' memory back when a clip is finished
+  bool offload_after = true;  ///< give the networks' memory back when a clip is finished
   SampleFormat output_format = SampleFormat::U8;
-  bool flip_x = false;             ///< negate a component of the vectors
+  bool flip_x = false;  ///< negate a component of the vectors
   bool flip_y = false;
   bool flip_z = false;
 };

@@ -1,0 +1,178 @@
+// The layers' own kernels and rearrangements against plain ATen in float64, over shapes.
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "nn/attention.h"
+#include "nn/convolution.h"
+#include "nn/group_norm.h"
+#include "nn/resnet.h"
+#include "nn/transformer.h"
+#include "random_model.h"
+
+namespace normalcrafter {
+namespace {
+
+using test::RandomWeights;
+
+double worst(const at::Tensor& a, const at::Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
+
+at::Tensor noise(at::IntArrayRef shape, double mean = 0, double deviation = 1) {
+  return at::randn(shape) * deviation + mean;
+}
+
+// x [n, ..., C] by ATen's contiguous group norm in float64.
+at::Tensor reference_norm(const at::Tensor& x, RandomWeights& weights, double eps, bool silu) {
+  const int64_t channels = x.size(-1);
+  const at::Tensor nc = x.to(at::kDouble).reshape({x.size(0), -1, channels}).transpose(1, 2);
+  at::Tensor y = at::group_norm(nc.contiguous(), GroupNorm::kGroups,
+                                weights.get("weight", {channels}, at::kDouble),
+                                weights.get("bias", {channels}, at::kDouble), eps);
+  if (silu) y = at::silu(y);
+  return y.transpose(1, 2).reshape(x.sizes());
+}
+
+TEST(GroupNorm, EqualsFloat64OverShapes) {
+  for (const int64_t channels : {32, 64, 96, 320}) {
+    for (const auto& shape : {std::vector<int64_t>{1, 1, 1}, {3, 1, 2}, {2, 5, 7}, {1, 40, 33}}) {
+      for (const bool silu : {false, true}) {
+        RandomWeights weights;
+        const at::Tensor x = noise({shape[0], shape[1], shape[2], channels});
+        const GroupNorm norm(Weights(weights), static_cast<int>(channels), 1e-5);
+        EXPECT_LT(worst(silu ? norm.silu(x) : norm(x), reference_norm(x, weights, 1e-5, silu)),
+                  5e-5)
+            << channels << " channels, " << x.sizes();
+      }
+    }
+  }
+}
+
+// ATen's own channels-last kernel is off by 4e-2 here.
+TEST(GroupNorm, KeepsItsDigitsWhenTheMeanIsLargeAgainstTheDeviation) {
+  RandomWeights weights;
+  const at::Tensor x = noise({2, 48, 64, 64}, 1.0, 0.01);
+  const GroupNorm norm(Weights(weights), 64, 1e-6);
+  EXPECT_LT(worst(norm(x), reference_norm(x, weights, 1e-6, false)), 1e-4);
+}
+
+TEST(GroupNorm, BFloat16DiffersByItsOwnRoundingOnly) {
+  RandomWeights weights;
+  const at::Tensor x = noise({2, 9, 11, 96}, 0.5, 2).to(at::kBFloat16);
+  const GroupNorm norm(Weights(weights), 96, 1e-5);
+  const at::Tensor expected = reference_norm(x, weights, 1e-5, true);
+  const at::Tensor y = norm.silu(x);
+  ASSERT_EQ(y.scalar_type(), at::kBFloat16);
+  const at::Tensor error = (y.to(at::kDouble) - expected).abs() / (expected.abs() + 1e-2);
+  EXPECT_LT(error.max().item<double>(), 4.1e-3);  // half a unit in the last of 8 bits, and a little
+}
+
+TEST(GroupNorm, PassesNonFiniteValuesOn) {
+  RandomWeights weights;
+  at::Tensor x = noise({1, 4, 4, 32});
+  x[0][2][1][5] = std::numeric_limits<float>::quiet_NaN();
+  const GroupNorm norm(Weights(weights), 32, 1e-5);
+  EXPECT_FALSE(at::isfinite(norm.silu(x)).all().item<bool>());
+  EXPECT_FALSE(at::isfinite(norm.silu(x.to(at::kBFloat16))).all().item<bool>());
+}
+
+TEST(GroupNorm, DoesNotDependOnTheNumberOfThreads) {
+  RandomWeights weights;
+  const at::Tensor x = noise({2, 63, 65, 64});
+  const GroupNorm norm(Weights(weights), 64, 1e-5);
+  at::set_num_threads(1);
+  const at::Tensor one = norm.silu(x);
+  at::set_num_threads(2);
+  EXPECT_TRUE(at::equal(one, norm.silu(x)));
+}
+
+TEST(Geglu, EqualsFloat64) {
+  const at::Tensor x = noise({3, 17, 2 * 83}, 0, 3);
+  const auto halves = x.to(at::kDouble).chunk(2, -1);
+  const at::Tensor expected = halves[0] * at::gelu(halves[1]);
+  EXPECT_LT(worst(geglu(x), expected), 3e-6);
+  const at::Tensor rounded = geglu(x.to(at::kBFloat16));
+  EXPECT_LT(
+      ((rounded.to(at::kDouble) - expected).abs() / (expected.abs() + 0.5)).max().item<double>(),
+      2e-2);
+}
+
+TEST(Geglu, HoldsAtTheGatesExtremes) {
+  const at::Tensor gates = at::tensor({-1e4F, -20.0F, -6.0F, -0.0F, 1e-20F, 6.0F, 20.0F, 1e4F});
+  const at::Tensor x = at::cat({at::ones_like(gates), gates});
+  EXPECT_LT(worst(geglu(x.unsqueeze(0)).squeeze(0), at::gelu(gates.to(at::kDouble))), 1e-3);
+  EXPECT_LT(worst(geglu(x.unsqueeze(0)).squeeze(0).slice(0, 1, 7),
+                  at::gelu(gates.to(at::kDouble)).slice(0, 1, 7)),
+            2e-6);
+}
+
+TEST(TemporalConv, EqualsTheConv3dThatIsPublished) {
+  for (const auto& shape : {std::vector<int64_t>{1, 1, 1}, {2, 3, 5}, {14, 4, 2}}) {
+    RandomWeights weights;
+    const at::Tensor x = noise({shape[0], shape[1], shape[2], 32});
+    const at::Tensor scale = at::full({1}, 0.3F);
+    const TemporalConv conv(Weights(weights), 32, {}, scale);
+    const at::Tensor expected =
+        0.3F * at::conv3d(x.permute({3, 0, 1, 2}).unsqueeze(0).contiguous(),
+                          weights.get("weight", {32, 32, 3, 1, 1}, at::kFloat),
+                          weights.get("bias", {32}, at::kFloat), 1, at::IntArrayRef{1, 0, 0})
+                   .squeeze(0)
+                   .permute({1, 2, 3, 0});
+    EXPECT_LT(worst(conv(x), expected), 1e-5) << x.sizes();
+  }
+}
+
+TEST(Upsample, IsNearestDoublingThenConvolution) {
+  for (const auto& shape : {std::vector<int64_t>{1, 1, 1}, {2, 3, 5}, {1, 8, 6}}) {
+    RandomWeights weights;
+    const at::Tensor x = noise({shape[0], shape[1], shape[2], 32});
+    const at::Tensor doubled =
+        at::upsample_nearest2d(x.permute({0, 3, 1, 2}).contiguous(), {2 * shape[1], 2 * shape[2]});
+    const at::Tensor expected =
+        at::conv2d(doubled, weights.get("conv.weight", {32, 32, 3, 3}, at::kFloat),
+                   weights.get("conv.bias", {32}, at::kFloat), 1, 1)
+            .permute({0, 2, 3, 1});
+    EXPECT_LT(worst(Upsample(Weights(weights), 32)(x), expected), 1e-5) << x.sizes();
+  }
+}
+
+TEST(Downsample, PadsAllRoundOrRightAndBottomOnly) {
+  RandomWeights weights;
+  const at::Tensor x = noise({2, 6, 8, 32});
+  const at::Tensor nchw = x.permute({0, 3, 1, 2}).contiguous();
+  const at::Tensor weight = weights.get("conv.weight", {32, 32, 3, 3}, at::kFloat);
+  const at::Tensor bias = weights.get("conv.bias", {32}, at::kFloat);
+  const auto nhwc = [](const at::Tensor& t) { return t.permute({0, 2, 3, 1}); };
+  EXPECT_LT(
+      worst(Downsample(Weights(weights), 32, false)(x), nhwc(at::conv2d(nchw, weight, bias, 2, 1))),
+      1e-5);
+  EXPECT_LT(worst(Downsample(Weights(weights), 32, true)(x),
+                  nhwc(at::conv2d(at::constant_pad_nd(nchw, {0, 1, 0, 1}), weight, bias, 2))),
+            1e-5);
+}
+
+TEST(SelfAttention, AcrossFramesIsAttentionOfTransposedData) {
+  RandomWeights weights;
+  const SelfAttention attention(Weights(weights), 64, 2);
+  const at::Tensor x = noise({5, 12, 64});
+  EXPECT_LT(
+      worst(attention.across_frames(x), attention(x.transpose(0, 1).contiguous()).transpose(0, 1)),
+      1e-5);
+}
+
+TEST(SingleTokenCrossAttention, EqualsFullAttentionWhateverTheQuery) {
+  RandomWeights weights;
+  const Weights scope(weights);
+  const SingleTokenCrossAttention attention(scope, 64, 24);
+  const at::Tensor context = noise({3, 1, 24});
+  const at::Tensor query = noise({3, 10, 64});
+  const at::Tensor expected = at::linear(
+      attend(at::linear(query, scope.get("to_q.weight", {64, 64})),
+             at::linear(context, scope.get("to_k.weight", {64, 24})).expand({3, 1, 64}),
+             at::linear(context, scope.get("to_v.weight", {64, 24})).expand({3, 1, 64}), 2),
+      scope.get("to_out.0.weight", {64, 64}), scope.get("to_out.0.bias", {64}));
+  EXPECT_LT(worst(attention(context).expand_as(expected), expected), 1e-5);
+}
+
+}  // namespace
+}  // namespace normalcrafter
