@@ -251,13 +251,15 @@ class Reporter:
 
     def line(self, text, last=False):
         if sys.stdout.isatty():
-            print(f"\r  {text:<75}", end="\n" if last else "", flush=True)
+            width = shutil.get_terminal_size().columns - 3
+            print(f"\r  {text[:width]:<{width}}", end="\n" if last else "", flush=True)
         else:
             print(f"  {text}", flush=True)
 
     def __call__(self, message):
         if message is not None and message.type == Gst.MessageType.PROGRESS:
-            self.note = message.parse_progress()[2]
+            kind, _, text = message.parse_progress()
+            self.note = "model loaded" if kind == Gst.ProgressType.COMPLETE else text
         if message is not None and message.type == Gst.MessageType.WARNING:
             self.line("warning: " + message.parse_warning()[0].message, last=True)
         ended = message is not None and message.type == Gst.MessageType.EOS
