@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "debug.h"
 #include "engine_loader.h"
@@ -141,6 +142,7 @@ void ElementCore::open_model() {
 
 bool ElementCore::start() {
   forget_position();
+  interlaced_told_ = false;
   try {
     worker_.start();
     return true;
@@ -391,7 +393,10 @@ gboolean ElementCore::flush_stop_event(EventPtr event) {
 gboolean ElementCore::caps_event(EventPtr event) {
   GstCaps* caps = nullptr;
   gst_event_parse_caps(event.get(), &caps);
-  if (is_interlaced(caps)) {
+  // A pad sends refused caps again with each buffer.
+  const bool told = std::exchange(interlaced_told_, is_interlaced(caps));
+  if (interlaced_told_) {
+    if (told) return FALSE;
     GST_ELEMENT_ERROR(element(), STREAM, WRONG_TYPE,
                       ("Interlaced video is not supported: deinterlace it first."),
                       ("Put the element 'deinterlace' in front: decodebin ! deinterlace ! "

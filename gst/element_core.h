@@ -95,6 +95,7 @@ class ElementCore final : public WorkerHost {
   // The streaming thread's own.
   GstClockTime last_pts_ = GST_CLOCK_TIME_NONE;
   GstClockTime last_end_ = GST_CLOCK_TIME_NONE;
+  bool interlaced_told_ = false;
 
   // The state changes' own.
   Engine* engine_ = nullptr;

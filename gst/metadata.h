@@ -11,8 +11,8 @@ namespace normalcrafter {
 /// to memory: the input's own memory goes back to its pool at once.
 BufferPtr keep_metadata(GstBuffer* input);
 
-/// Gives them to an output buffer. Metas that depend on size or colour are scaled or left out, as
-/// GstVideoFilter does. The GAP flag is left out: normals are never neutral filler.
+/// Gives them to an output buffer. Metas that depend on size are scaled, those on colour left out,
+/// as GstVideoFilter does. The GAP flag is left out: normals are never neutral filler.
 void restore_metadata(GstBuffer* kept, const GstVideoInfo& in, const GstVideoInfo& out,
                       GstBuffer* output);
 

@@ -1,0 +1,131 @@
+// Whole clips: every frame comes out once, in order, with the offline result (cases 1 and 2).
+#include "element_fixture.h"
+
+namespace normalcrafter {
+namespace {
+
+class ClipLength : public ElementTest, public testing::WithParamInterface<int> {};
+
+TEST_P(ClipLength, GivesTheOfflineResultOfThatManyFrames) {
+  const int frames = GetParam();
+  play();
+  push_frames(0, frames);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(frames), offline_clip(0, frames));
+  EXPECT_TRUE(nothing_left());
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Case1, ClipLength,
+                         testing::Values(0, 1, 4, 9, 10, 13, 14, 15, 24, 33, 34));
+
+struct Schedule {
+  int window, step, chunk, per_pass;
+};
+
+class ClipSchedule : public ElementTest, public testing::WithParamInterface<Schedule> {};
+
+TEST_P(ClipSchedule, GivesTheOfflineResultWithOtherWindows) {
+  const auto [window, step, chunk, per_pass] = GetParam();
+  g_object_set(element_, "window-size", window, "step-size", step, "vae-decode-chunk-size", chunk,
+               "windows-per-pass", per_pass, nullptr);
+  play();
+  push_frames(0, 29);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(29), offline_clip(0, 29, window, step));
+  EXPECT_TRUE(nothing_left());
+}
+
+INSTANTIATE_TEST_SUITE_P(Case1, ClipSchedule,
+                         testing::Values(Schedule{1, 1, 1, 1}, Schedule{2, 1, 3, 1},
+                                         Schedule{5, 5, 4, 2}, Schedule{14, 1, 4, 3},
+                                         Schedule{30, 30, 7, 1}));
+
+TEST_F(ElementTest, EosWithoutFramesPassesAndRunsNothing) {
+  play();
+  Recorder recorder(element_);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(recorder.log(), std::vector<std::string>{"eos"});
+  EXPECT_EQ(controls().windows, 0);
+}
+
+TEST_F(ElementTest, EosLeavesAfterTheLastFrame) {
+  play();
+  Recorder recorder(element_);
+  push_frames(0, 15);
+  EXPECT_TRUE(send_eos());
+  const std::vector<std::string> log = recorder.log();
+  ASSERT_FALSE(log.empty());
+  EXPECT_EQ(log.back(), "eos");
+  EXPECT_EQ(log[log.size() - 2], "frame 14");
+}
+
+TEST_F(ElementTest, AClipAfterEosAndStreamStartIsAsIfAlone) {
+  play();
+  push_frames(0, 15);
+  EXPECT_TRUE(send_eos());
+  EXPECT_FALSE(send_eos()) << "a second EOS has nothing to end";
+  EXPECT_TRUE(send(gst_event_new_stream_start("second")));
+  send_segment();
+  push_frames(100, 9);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(15), offline_clip(0, 15));
+  EXPECT_EQ(pull_colours(9), offline_clip(100, 9));
+  EXPECT_TRUE(nothing_left());
+}
+
+TEST_F(ElementTest, FramesLeaveAsSoonAsTheyAreFinal) {
+  play();
+  push_frames(0, 24);
+  // The window from 10 makes frames to 10 final; decode chunks of 4 end with 3 and 7.
+  EXPECT_TRUE(eventually([this] { return gst_harness_buffers_received(harness_) == 8; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(gst_harness_buffers_received(harness_), 8);
+}
+
+TEST_F(ElementTest, AFullQueueHoldsUpstreamBackAndLosesNothing) {
+  g_object_set(element_, "max-size-buffers", 3, nullptr);
+  controls().block_windows = true;
+  play();
+  push_frames(0, 14);
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; }));
+  push_frames(14, 3);
+  std::atomic<bool> returned{false};
+  std::thread upstream([&] {
+    EXPECT_EQ(push(17), GST_FLOW_OK);
+    returned = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(returned) << "the fourth frame found room in a queue of three";
+  controls().block_windows = false;
+  upstream.join();
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(18), offline_clip(0, 18));
+}
+
+TEST_F(ElementTest, UpstreamsBufferIsFreeOnceItIsSubmitted) {
+  controls().block_windows = true;
+  play();
+  // A pool of two would starve otherwise: case 11.
+  GstBufferPool* pool = gst_video_buffer_pool_new();
+  const CapsPtr caps(gst_caps_from_string(kCaps8x6));
+  GstStructure* config = gst_buffer_pool_get_config(pool);
+  gst_buffer_pool_config_set_params(config, caps.get(), 8 * 6 * 3, 2, 2);
+  ASSERT_TRUE(gst_buffer_pool_set_config(pool, config));
+  ASSERT_TRUE(gst_buffer_pool_set_active(pool, TRUE));
+  GstBufferPoolAcquireParams no_waiting = {};
+  no_waiting.flags = GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT;
+  for (int i = 0; i < 20; ++i) {
+    GstBuffer* buffer = nullptr;
+    ASSERT_EQ(gst_buffer_pool_acquire_buffer(pool, &buffer, &no_waiting), GST_FLOW_OK)
+        << "frame " << i;
+    ASSERT_EQ(push_buffer(BufferPtr(buffer)), GST_FLOW_OK);
+  }
+  controls().block_windows = false;
+  EXPECT_TRUE(send_eos());
+  gst_buffer_pool_set_active(pool, FALSE);
+  gst_object_unref(pool);
+}
+
+}  // namespace
+}  // namespace normalcrafter

@@ -1,0 +1,231 @@
+// Faults: one error message each, in the right domain, and a clean start afterwards (cases 12 to
+// 14).
+#include "element_fixture.h"
+
+namespace normalcrafter {
+namespace {
+
+struct Mapping {
+  ErrorCode code;
+  GQuark (*domain)();
+  int number;
+};
+
+class FaultCode : public ElementTest, public testing::WithParamInterface<Mapping> {};
+
+TEST_P(FaultCode, IsOneErrorInItsDomainAndAnotherClipPlays) {
+  const Mapping mapping = GetParam();
+  controls().fault_code = static_cast<int>(mapping.code);
+  controls().fault_frame = 3;
+  play();
+  push_frames(0, 13);
+  push(13);
+  EXPECT_TRUE(eventually([this] { return push(14) == GST_FLOW_ERROR; })) << "upstream is told";
+  send_eos();
+  EXPECT_TRUE(messages_->one_error(mapping.domain(), mapping.number, "window failed on demand"));
+
+  gst_element_set_state(element_, GST_STATE_NULL);
+  stop();
+  controls().fault_frame = -1;
+  play();
+  push_frames(50, 15);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(15), offline_clip(50, 15));
+  EXPECT_EQ(messages_->errors().size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Case13, FaultCode,
+    testing::Values(
+        Mapping{ErrorCode::Settings, gst_library_error_quark, GST_LIBRARY_ERROR_SETTINGS},
+        Mapping{ErrorCode::NotFound, gst_resource_error_quark, GST_RESOURCE_ERROR_NOT_FOUND},
+        Mapping{ErrorCode::OpenRead, gst_resource_error_quark, GST_RESOURCE_ERROR_OPEN_READ},
+        Mapping{ErrorCode::InvalidModel, gst_resource_error_quark, GST_RESOURCE_ERROR_OPEN_READ},
+        Mapping{ErrorCode::OutOfMemory, gst_resource_error_quark, GST_RESOURCE_ERROR_NO_SPACE_LEFT},
+        Mapping{ErrorCode::DeviceUnavailable, gst_library_error_quark, GST_LIBRARY_ERROR_INIT},
+        Mapping{ErrorCode::NetworkFailed, gst_stream_error_quark, GST_STREAM_ERROR_FAILED},
+        Mapping{ErrorCode::NonFinite, gst_stream_error_quark, GST_STREAM_ERROR_FAILED}));
+
+TEST_F(ElementTest, AFaultWhileDrainingIsOneErrorAndEosStillPasses) {
+  controls().fault_code = static_cast<int>(ErrorCode::NonFinite);
+  controls().fault_frame = 2;
+  play();
+  push_frames(0, 5);
+  Recorder recorder(element_);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(recorder.log(), std::vector<std::string>{"eos"});
+  EXPECT_TRUE(messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, "window failed"));
+}
+
+TEST_F(ElementTest, AFlushAfterAFaultStartsClean) {
+  controls().fault_code = static_cast<int>(ErrorCode::NetworkFailed);
+  controls().fault_frame = 2;
+  play();
+  push_frames(0, 13);
+  push(13);
+  ASSERT_TRUE(messages_->wait(GST_MESSAGE_ERROR));
+  controls().fault_frame = -1;
+  EXPECT_TRUE(send(gst_event_new_flush_start()));
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+  send_segment();
+  push_frames(30, 15);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(15), offline_clip(30, 15));
+}
+
+TEST_F(ElementTest, AFaultWhileLoadingIsOneErrorAndEndsTheProgress) {
+  controls().load_fault = static_cast<int>(ErrorCode::InvalidModel);
+  play();
+  EXPECT_TRUE(
+      messages_->one_error(GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_OPEN_READ, "loading failed"));
+  EXPECT_EQ(push(0), GST_FLOW_ERROR);
+  const std::vector<int> progress = messages_->progress();
+  ASSERT_GE(progress.size(), 2u);
+  EXPECT_EQ(progress.front(), GST_PROGRESS_TYPE_START);
+  EXPECT_EQ(progress.back(), GST_PROGRESS_TYPE_ERROR);
+}
+
+TEST_F(ElementTest, LoadingShowsProgress) {
+  controls().load_ms = 20;
+  play();
+  ASSERT_TRUE(eventually([] { return controls().loads == 1; }));
+  ASSERT_TRUE(eventually([this] {
+    const std::vector<int> so_far = messages_->progress();
+    return !so_far.empty() && so_far.back() == GST_PROGRESS_TYPE_COMPLETE;
+  }));
+  const std::vector<int> progress = messages_->progress();
+  EXPECT_EQ(progress.front(), GST_PROGRESS_TYPE_START);
+  EXPECT_GT(std::count(progress.begin(), progress.end(), GST_PROGRESS_TYPE_CONTINUE), 5);
+  EXPECT_EQ(std::count(progress.begin(), progress.end(), GST_PROGRESS_TYPE_COMPLETE), 1);
+}
+
+struct BadModel {
+  const char* content;
+  int number;
+  const char* text;
+};
+
+class BadModelTest : public ElementTest, public testing::WithParamInterface<BadModel> {};
+
+TEST_P(BadModelTest, FailsTheStateChangeWithOneErrorAndAGoodOnePlaysThen) {
+  const BadModel bad = GetParam();
+  g_object_set(element_, "model", model("bad", bad.content).c_str(), nullptr);
+  EXPECT_EQ(gst_element_set_state(element_, GST_STATE_PLAYING), GST_STATE_CHANGE_FAILURE);
+  EXPECT_TRUE(messages_->one_error(GST_RESOURCE_ERROR, bad.number, bad.text));
+  gst_element_set_state(element_, GST_STATE_NULL);
+
+  g_object_set(element_, "model", model("good", "good").c_str(), nullptr);
+  play();
+  push_frames(0, 5);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+  EXPECT_EQ(messages_->errors().size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Case14, BadModelTest,
+    testing::Values(BadModel{"", GST_RESOURCE_ERROR_OPEN_READ, "bad/weights: truncated"},
+                    BadModel{"rubbish", GST_RESOURCE_ERROR_OPEN_READ, "bad/weights: corrupted"}));
+
+TEST_F(ElementTest, AMissingModelFailsTheStateChangeWithOneError) {
+  g_object_set(element_, "model", "/nonexistent/model", nullptr);
+  EXPECT_EQ(gst_element_set_state(element_, GST_STATE_PLAYING), GST_STATE_CHANGE_FAILURE);
+  EXPECT_TRUE(
+      messages_->one_error(GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, "/nonexistent/model"));
+}
+
+TEST_F(ElementTest, AnUnsetModelIsTakenFromTheEnvironment) {
+  g_object_set(element_, "model", nullptr, nullptr);
+  g_setenv("NORMALCRAFTER_MODEL", "/nonexistent/from-environment", TRUE);
+  EXPECT_EQ(gst_element_set_state(element_, GST_STATE_PAUSED), GST_STATE_CHANGE_FAILURE);
+  EXPECT_TRUE(messages_->one_error(GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND,
+                                   "/nonexistent/from-environment"));
+  g_setenv("NORMALCRAFTER_MODEL", model("other", "good").c_str(), TRUE);
+  EXPECT_NE(gst_element_set_state(element_, GST_STATE_PAUSED), GST_STATE_CHANGE_FAILURE);
+  g_unsetenv("NORMALCRAFTER_MODEL");
+}
+
+TEST_F(ElementTest, AnUnknownDeviceIsOneError) {
+  g_object_set(element_, "device", "cuda:9", nullptr);
+  EXPECT_EQ(gst_element_set_state(element_, GST_STATE_PAUSED), GST_STATE_CHANGE_FAILURE);
+  EXPECT_TRUE(messages_->one_error(GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_INIT, "cuda:9"));
+}
+
+TEST_F(ElementTest, PropertiesThatCannotWorkTogetherFailTheStateChange) {
+  g_object_set(element_, "window-size", 5, "step-size", 6, nullptr);
+  EXPECT_EQ(gst_element_set_state(element_, GST_STATE_PAUSED), GST_STATE_CHANGE_FAILURE);
+  EXPECT_TRUE(messages_->one_error(GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, "step-size 6"));
+}
+
+TEST_F(ElementTest, AMissingEngineIsOneErrorThatNamesIt) {
+  const std::string engine = g_getenv("NORMALCRAFTER_ENGINE");
+  g_setenv("NORMALCRAFTER_ENGINE", "/nonexistent/libengine.so", TRUE);
+  EXPECT_EQ(gst_element_set_state(element_, GST_STATE_PAUSED), GST_STATE_CHANGE_FAILURE);
+  EXPECT_TRUE(
+      messages_->one_error(GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_INIT, "/nonexistent/libengine.so"));
+  g_setenv("NORMALCRAFTER_ENGINE", engine.c_str(), TRUE);
+}
+
+/// Answers every buffer with the same flow result.
+class Refusal {
+ public:
+  Refusal(GstElement* element, GstFlowReturn result) : result_(result) {
+    pad_ = gst_element_get_static_pad(element, "src");
+    probe_ = gst_pad_add_probe(pad_, GST_PAD_PROBE_TYPE_BUFFER, refuse, this, nullptr);
+  }
+  ~Refusal() {
+    gst_pad_remove_probe(pad_, probe_);
+    gst_object_unref(pad_);
+  }
+
+ private:
+  static GstPadProbeReturn refuse(GstPad*, GstPadProbeInfo* info, gpointer self) {
+    gst_buffer_unref(GST_PAD_PROBE_INFO_BUFFER(info));
+    GST_PAD_PROBE_INFO_DATA(info) = nullptr;
+    GST_PAD_PROBE_INFO_FLOW_RETURN(info) = static_cast<Refusal*>(self)->result_;
+    return GST_PAD_PROBE_HANDLED;
+  }
+  GstFlowReturn result_;
+  GstPad* pad_;
+  gulong probe_;
+};
+
+TEST_F(ElementTest, DownstreamsEosIsUpstreamsUntilANewStream) {
+  play();
+  {
+    Refusal refusal(element_, GST_FLOW_EOS);
+    push_frames(0, 23);
+    push(23);
+    EXPECT_TRUE(eventually([this] { return push(24) == GST_FLOW_EOS; }));
+  }
+  send_segment();
+  push_frames(0, 5);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+TEST_F(ElementTest, NotLinkedIsForgottenWithAReconfigure) {
+  play();
+  {
+    Refusal refusal(element_, GST_FLOW_NOT_LINKED);
+    push_frames(0, 23);
+    push(23);
+    EXPECT_TRUE(eventually([this] { return push(24) == GST_FLOW_NOT_LINKED; }));
+  }
+  EXPECT_TRUE(gst_harness_push_upstream_event(harness_, gst_event_new_reconfigure()));
+  push_frames(0, 5);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+}
+
+TEST_F(ElementTest, EosAfterNotLinkedIsAnError) {
+  play();
+  Refusal refusal(element_, GST_FLOW_NOT_LINKED);
+  push_frames(0, 5);
+  send_eos();
+  EXPECT_TRUE(messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, ""));
+}
+
+}  // namespace
+}  // namespace normalcrafter

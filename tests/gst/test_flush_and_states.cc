@@ -1,0 +1,280 @@
+// Flushes and state changes in every awkward moment (cases 7, 8, 9 and 10).
+#include "element_fixture.h"
+
+namespace normalcrafter {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kSoon = std::chrono::seconds(2);
+
+class FlushTest : public ElementTest {
+ protected:
+  void flush() {
+    EXPECT_TRUE(send(gst_event_new_flush_start()));
+    EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+    send_segment();
+  }
+
+  /// After a flush a clip must come out as if nothing had been before it.
+  void expect_clean_clip() {
+    gst_harness_set_drop_buffers(harness_, FALSE);
+    while (BufferPtr left{gst_harness_try_pull(harness_)}) {
+    }
+    push_frames(200, 15);
+    EXPECT_TRUE(send_eos());
+    EXPECT_EQ(pull_colours(15), offline_clip(200, 15));
+    EXPECT_TRUE(nothing_left());
+    EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+  }
+};
+
+TEST_F(FlushTest, WhileIdle) {
+  play();
+  push_frames(0, 5);
+  flush();
+  expect_clean_clip();
+}
+
+TEST_F(FlushTest, WhileTheNetworkRunsReturnsAtOnce) {
+  controls().block_windows = true;
+  play();
+  push_frames(0, 14);
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; }));
+  const auto start = Clock::now();
+  flush();
+  EXPECT_LT(Clock::now() - start, kSoon);
+  EXPECT_TRUE(eventually([] { return controls().in_window == 0; })) << "the network goes on";
+  controls().block_windows = false;
+  expect_clean_clip();
+}
+
+TEST_F(FlushTest, WhileTheQueueIsFullFreesUpstream) {
+  g_object_set(element_, "max-size-buffers", 2, nullptr);
+  controls().block_windows = true;
+  play();
+  push_frames(0, 16);
+  GstFlowReturn result = GST_FLOW_OK;
+  std::thread upstream([&] { result = push(16); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(send(gst_event_new_flush_start()));
+  upstream.join();
+  EXPECT_EQ(result, GST_FLOW_FLUSHING);
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+  send_segment();
+  controls().block_windows = false;
+  expect_clean_clip();
+}
+
+TEST_F(FlushTest, WhileAPushBlocks) {
+  play();
+  auto blockage = std::make_unique<Blockage>(element_);
+  push_frames(0, 24);
+  ASSERT_TRUE(blockage->wait());
+  const auto start = Clock::now();
+  EXPECT_TRUE(send(gst_event_new_flush_start()));
+  blockage.reset();
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+  send_segment();
+  EXPECT_LT(Clock::now() - start, kSoon);
+  expect_clean_clip();
+}
+
+TEST_F(FlushTest, WhileEosDrains) {
+  controls().block_windows = true;
+  play();
+  push_frames(0, 5);
+  bool passed = true;
+  Recorder recorder(element_);
+  std::thread upstream([&] { passed = send_eos(); });
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; }));
+  EXPECT_TRUE(send(gst_event_new_flush_start()));
+  upstream.join();
+  EXPECT_FALSE(passed) << "an EOS whose frames were thrown away went on";
+  EXPECT_EQ(recorder.log(), std::vector<std::string>{"flush-start"});
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+  send_segment();
+  controls().block_windows = false;
+  expect_clean_clip();
+}
+
+TEST_F(FlushTest, WhileLoadingLetsTheWeightsLoad) {
+  controls().block_loading = true;
+  play();
+  push_frames(0, 5);
+  ASSERT_TRUE(eventually([] { return controls().loading == 1; }));
+  const auto start = Clock::now();
+  flush();
+  EXPECT_LT(Clock::now() - start, kSoon);
+  controls().block_loading = false;
+  expect_clean_clip();
+  EXPECT_EQ(controls().loads, 1);
+}
+
+TEST_F(FlushTest, KeepsQueuedTagsAndDropsOtherEvents) {
+  controls().block_windows = true;
+  play();
+  push_frames(0, 14);
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; }));
+  EXPECT_TRUE(send(gst_event_new_tag(gst_tag_list_new(GST_TAG_TITLE, "kept", nullptr))));
+  EXPECT_TRUE(send(gst_event_new_gap(0, kFrame)));
+  Recorder recorder(element_);
+  flush();
+  controls().block_windows = false;
+  push_frames(14, 1);
+  EXPECT_TRUE(send_eos());
+  const std::vector<std::string> log = recorder.log();
+  EXPECT_EQ(std::count(log.begin(), log.end(), "gap"), 0);
+  GstPad* source = gst_element_get_static_pad(element_, "src");
+  GstEvent* tag = gst_pad_get_sticky_event(source, GST_EVENT_TAG, 0);
+  EXPECT_NE(tag, nullptr);
+  if (tag != nullptr) gst_event_unref(tag);
+  gst_object_unref(source);
+}
+
+TEST_F(FlushTest, AllocationIsAnsweredMeanwhile) {
+  play();
+  push_frames(0, 5);
+  GstPad* sink = gst_element_get_static_pad(element_, "sink");
+  const CapsPtr caps(gst_caps_from_string(kCaps8x6));
+  const auto ask = [&] {
+    GstQuery* query = gst_query_new_allocation(caps.get(), TRUE);
+    const bool answered = gst_pad_query(sink, query);
+    const bool meta = gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
+    gst_query_unref(query);
+    return answered && meta;
+  };
+  EXPECT_TRUE(ask()) << "strided buffers are welcome";
+  EXPECT_TRUE(send(gst_event_new_flush_start()));
+  ask();
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+  send_segment();
+  EXPECT_TRUE(ask());
+  gst_object_unref(sink);
+  expect_clean_clip();
+}
+
+TEST_F(FlushTest, ManyTimesInARow) {
+  controls().jitter_ms = 3;
+  play();
+  for (int i = 0; i < 50; ++i) {
+    std::thread upstream([&] {
+      for (int f = 0; f < 30 && push(f) == GST_FLOW_OK; ++f) {
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(300 * (i % 10)));
+    EXPECT_TRUE(send(gst_event_new_flush_start()));
+    upstream.join();
+    EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+    send_segment();
+  }
+  expect_clean_clip();
+}
+
+class StateTest : public ElementTest {
+ protected:
+  void to_null_soon() {
+    const auto start = Clock::now();
+    EXPECT_EQ(gst_element_set_state(element_, GST_STATE_NULL), GST_STATE_CHANGE_SUCCESS);
+    EXPECT_LT(Clock::now() - start, kSoon);
+  }
+};
+
+TEST_F(StateTest, UpAndDownTwentyTimesWithAClipInEach) {
+  for (int i = 0; i < 20; ++i) {
+    play();
+    push_frames(0, i);
+    EXPECT_TRUE(send_eos());
+    EXPECT_EQ(pull_colours(i), offline_clip(0, i));
+    stop();
+    EXPECT_EQ(controls().sessions, 0);
+    EXPECT_EQ(controls().models, 0) << "READY to NULL gives the model back";
+  }
+}
+
+TEST_F(StateTest, TheModelStaysFromRunToRunUntilNull) {
+  g_object_set(element_, "offload-after", FALSE, nullptr);
+  play();
+  ASSERT_TRUE(eventually([] { return controls().loads == 1; }));
+  gst_element_set_state(element_, GST_STATE_READY);
+  EXPECT_EQ(controls().models, 1);
+  EXPECT_EQ(controls().sessions, 0);
+  gst_element_set_state(element_, GST_STATE_PLAYING);
+  EXPECT_EQ(controls().loads, 1);
+  to_null_soon();
+  EXPECT_EQ(controls().models, 0);
+}
+
+TEST_F(StateTest, OffloadAfterGivesMemoryBackAtReady) {
+  play();
+  ASSERT_TRUE(eventually([] { return controls().loads == 1; }));
+  gst_element_set_state(element_, GST_STATE_READY);
+  EXPECT_EQ(controls().offloads, 1);
+}
+
+TEST_F(StateTest, NullWhileTheNetworkRuns) {
+  controls().block_windows = true;
+  play();
+  push_frames(0, 14);
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; }));
+  to_null_soon();
+}
+
+TEST_F(StateTest, NullWhileWeightsLoadTellsThatItWasCancelled) {
+  controls().block_loading = true;
+  play();
+  ASSERT_TRUE(eventually([] { return controls().loading == 1; }));
+  to_null_soon();
+  const std::vector<int> progress = messages_->progress();
+  ASSERT_FALSE(progress.empty());
+  EXPECT_EQ(progress.back(), GST_PROGRESS_TYPE_CANCELED);
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+TEST_F(StateTest, NullWhileUpstreamWaitsForRoom) {
+  g_object_set(element_, "max-size-buffers", 1, nullptr);
+  controls().block_windows = true;
+  play();
+  push_frames(0, 15);
+  GstFlowReturn result = GST_FLOW_OK;
+  std::thread upstream([&] { result = push(15); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  to_null_soon();
+  upstream.join();
+  EXPECT_EQ(result, GST_FLOW_FLUSHING);
+}
+
+TEST_F(StateTest, NullWhileAPushBlocks) {
+  play();
+  Blockage blockage(element_);
+  push_frames(0, 24);
+  ASSERT_TRUE(blockage.wait());
+  to_null_soon();
+}
+
+TEST_F(StateTest, NullWhileEosDrains) {
+  controls().block_windows = true;
+  play();
+  push_frames(0, 5);
+  bool passed = true;
+  std::thread upstream([&] { passed = send_eos(); });
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; }));
+  to_null_soon();
+  upstream.join();
+  EXPECT_FALSE(passed);
+}
+
+TEST_F(StateTest, FlushStopRacingReady) {
+  for (int i = 0; i < 30; ++i) {
+    play();
+    push_frames(0, 15);
+    EXPECT_TRUE(send(gst_event_new_flush_start()));
+    std::thread upstream([&] { send(gst_event_new_flush_stop(TRUE)); });
+    std::this_thread::sleep_for(std::chrono::microseconds(20 * i));
+    to_null_soon();
+    upstream.join();
+    stop();
+  }
+}
+
+}  // namespace
+}  // namespace normalcrafter
