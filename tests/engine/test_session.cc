@@ -17,6 +17,11 @@
 #include "stream/physical_cores.h"
 #include "stream/stream_session.h"
 
+// Read by AddressSanitizer: a test asks for more memory than there is and expects to be refused.
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+
 namespace normalcrafter::test {
 namespace {
 
