@@ -90,13 +90,22 @@ def padding(height, width):
     return down // 2, down - down // 2, right // 2, right - right // 2
 
 
+def resize_antialiased(x, size):
+    """Bicubic, antialiased. PyTorch 2.13 on the CPU fills a column that is one pixel wide with its first value: such
+    an image is turned on its side, which is the same computation."""
+    turn = size[1] == 1
+    x = x.transpose(2, 3).contiguous() if turn else x
+    x = F.interpolate(x, size[::-1] if turn else size, mode="bicubic", align_corners=False, antialias=True)
+    return x.transpose(2, 3).contiguous() if turn else x
+
+
 def prepare_frames(clip, max_resolution, dtype):
     """uint8 or uint16 [F,H,W,3] -> padded [F,3,h,w] of `dtype` in [0,1]."""
     x = torch.from_numpy(clip.astype(np.float64) / np.iinfo(clip.dtype).max).to(dtype)
     x = x.permute(0, 3, 1, 2).contiguous()
     size = processed_size(x.shape[2], x.shape[3], max_resolution)
     if size != tuple(x.shape[2:]):
-        x = F.interpolate(x, size, mode="bicubic", align_corners=False, antialias=True).clamp(0, 1)
+        x = resize_antialiased(x, size).clamp(0, 1)
     top, bottom, left, right = padding(*size)
     return F.pad(x, (left, right, top, bottom), value=1.0)
 
