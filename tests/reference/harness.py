@@ -108,11 +108,11 @@ class Workshop:
 
     # Programs under test.
 
-    def probe_clip(self, case, folder, *more):
-        """What nc_probe makes of the case, as an array."""
+    def probe_clip(self, case, folder, *more, clip=None):
+        """What nc_probe makes of the case (of `clip`, if given, in place of the case's own), as an array."""
         model, base = self.model_arguments(case)
         given, made = folder / "clip.npy", folder / "out.npy"
-        np.save(given, self.clip(case))
+        np.save(given, self.clip(case) if clip is None else clip)
         o = case.options
         self._probe("clip", "--model", model, *(("--base-model", base) if base else ()), "--input", given,
                     "--output", made, "--dtype", "float32", "--window", o.window_size, "--step", o.step_size,

@@ -13,6 +13,7 @@ import pathlib
 import tempfile
 
 import numpy as np
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import clips
@@ -64,6 +65,11 @@ def path(case):
 
 def load(case):
     return load_file(path(case))
+
+
+def metadata(case):
+    with safe_open(path(case), "np") as file:
+        return file.metadata()
 
 
 def main():

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+import make_golden
 import pipeline
-from cases import CASES
+from cases import CASES, Case
 from harness import Errors
 
 ABSOLUTE = 2e-4  # of a component, at padded sides of at least 128
@@ -52,6 +53,18 @@ def test_element_codes_match(case, workshop, record, tmp_path):
     if case.large:
         assert difference.max() <= 1
         assert (difference > 0).mean() < 0.01
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("golden", make_golden.CASES, ids=lambda g: g.name)
+def test_committed_golden_data_match(golden, workshop, tmp_path):
+    stored, limits = make_golden.load(golden), make_golden.metadata(golden)
+    case = Case(golden.name, golden.model, golden.frames, golden.height, golden.width, golden.options)
+    s = golden.stride
+    for name, more in (("raw", ["--no-renormalize"]), ("unit", [])):
+        made = workshop.probe_clip(case, tmp_path, *more, clip=stored["clip"])
+        largest = Errors.between(made[:, ::s, ::s], stored[name]).largest
+        assert largest <= max(ABSOLUTE if case.large else 0, RELATIVE * float(limits[f"{name}_error"])), name
 
 
 @pytest.mark.live
