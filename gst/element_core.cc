@@ -251,7 +251,7 @@ bool ElementCore::set_caps(GstCaps* in_caps, GstCaps* out_caps) {
     config_ = std::move(config);
   }
   buffers_.renegotiate();
-  tell_latency();
+  tell_latency(0);
   return true;
 }
 
@@ -563,15 +563,15 @@ Latency ElementCore::latency() const {
   return {held * per_frame + network, (held + queue) * per_frame + network};
 }
 
-/// Only growth, and by more than the measurement's noise, makes the pipeline ask again.
-void ElementCore::tell_latency() {
-  const GstClockTime now = latency().min;
+/// Makes a pipeline that has asked ask again.
+void ElementCore::tell_latency(double tolerance) {
+  const auto now = static_cast<double>(latency().min);
   {
     const std::lock_guard lock(mutex_);
-    if (!GST_CLOCK_TIME_IS_VALID(told_latency_) || now <= told_latency_ + told_latency_ / 10) {
-      return;
-    }
-    told_latency_ = now;
+    if (!GST_CLOCK_TIME_IS_VALID(told_latency_)) return;
+    const auto told = static_cast<double>(told_latency_);
+    if (now >= told * (1 - tolerance) && now <= told * (1 + tolerance)) return;
+    told_latency_ = static_cast<GstClockTime>(now);
   }
   gst_element_post_message(element(), gst_message_new_latency(GST_OBJECT(base_)));
 }
@@ -639,8 +639,9 @@ void ElementCore::progress(const Progress& now) {
   post_loading(element(), Loading::Continues, model_->info().directory, percent, nullptr);
 }
 
+/// What is measured varies a little from window to window.
 void ElementCore::window_done() {
-  tell_latency();
+  tell_latency(0.2);
 }
 
 void ElementCore::failed(const Error& error) {

@@ -75,7 +75,7 @@ class ElementCore final : public WorkerHost {
   bool answer_latency(GstQuery* query);
   bool answer_position(GstQuery* query);
   Latency latency() const;
-  void tell_latency();
+  void tell_latency(double tolerance);
   void progress(const Progress& progress);
   GstElement* element() const { return GST_ELEMENT_CAST(base_); }
 

@@ -84,6 +84,21 @@ TEST_F(LiveTest, LatencyCoversTheFramesHeldAndGrowsWithASlowNetwork) {
   EXPECT_GE(reported_latency(), 25 * GST_SECOND / 10 + GST_SECOND);
 }
 
+TEST_F(LiveTest, AnotherFrameRateIsAnotherLatencyAndSaysSo) {
+  play();
+  EXPECT_EQ(reported_latency(), 25 * kFrame);
+  send(gst_event_new_caps(
+      CapsPtr(gst_caps_from_string("video/x-raw,format=RGB,width=8,height=6,framerate=50/1"))
+          .get()));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_LATENCY), 1);
+  EXPECT_EQ(reported_latency(), 25 * kFrame / 2);
+  send(gst_event_new_caps(
+      CapsPtr(gst_caps_from_string("video/x-raw,format=RGB,width=8,height=6,framerate=1/1"))
+          .get()));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_LATENCY), 2);
+  EXPECT_EQ(reported_latency(), 25 * GST_SECOND);
+}
+
 TEST_F(LiveTest, AnUnknownFrameRateCountsAsTwentyFive) {
   play("video/x-raw,format=RGB,width=8,height=6,framerate=0/1");
   EXPECT_EQ(reported_latency(), 25 * kFrame);
