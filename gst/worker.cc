@@ -225,7 +225,8 @@ void Worker::run() {
   }
 }
 
-/// Loads the weights unless they are there. Throws Error.
+/// Loads the weights for the first time in this run; later the session does it when it must. Throws
+/// Error.
 void Worker::prepare() {
   if (prepared_) return;
   {
@@ -307,7 +308,6 @@ void Worker::process(EventPtr& event) {
 void Worker::process(DrainMark&) {
   guarded([this] {
     if (session_) session_->finish();
-    if (options_->offload_after) prepared_ = false;
     report_windows();
     push_events();
     const Lock lock(mutex_);
@@ -334,9 +334,8 @@ void Worker::guarded(Work work) {
 void Worker::use_session(const std::shared_ptr<const SessionOptions>& options) {
   if (!session_ || options != options_) {
     options_ = options;
-    prepared_ = false;
-    // The old one goes first: two would hold their memory at once.
-    replace_session(nullptr);
+    // The old one holds no frames by now, and goes last: with the last session of a model go its
+    // weights.
     replace_session(host_.create_session(*options_, [this](const NormalView& v) { deliver(v); }));
   }
   prepare();

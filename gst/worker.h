@@ -177,7 +177,7 @@ class Worker {
 
   // The worker's own.
   std::shared_ptr<const SessionOptions> options_;
-  bool prepared_ = false;            ///< the session's weights are loaded
+  bool prepared_ = false;            ///< the weights have been loaded once in this run
   bool downstream_stopped_ = false;  ///< the exception on its way is deliver()'s own
   std::uint64_t windows_seen_ = 0;
 };

@@ -108,6 +108,8 @@ TEST_F(FlushTest, WhileLoadingLetsTheWeightsLoad) {
   controls().block_loading = false;
   expect_clean_clip();
   EXPECT_EQ(controls().loads, 1);
+  const std::vector<int> progress = messages_->progress();
+  EXPECT_EQ(std::count(progress.begin(), progress.end(), GST_PROGRESS_TYPE_CANCELED), 0);
 }
 
 TEST_F(FlushTest, KeepsQueuedTagsAndDropsOtherEvents) {
