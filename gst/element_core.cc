@@ -486,7 +486,7 @@ gboolean ElementCore::query(GstPadDirection direction, GstQuery* query) {
       if (source) return answer_latency(query);
       break;
     case GST_QUERY_POSITION:
-      if (source && answer_position(query)) return TRUE;
+      if (source) return answer_position(query);
       break;
     case GST_QUERY_SCHEDULING:
       if (source) {
@@ -529,16 +529,22 @@ bool ElementCore::answer_latency(GstQuery* query) {
   return true;
 }
 
-/// In stream time: the base class knows only the frames that came in.
+/// In stream time. The base class knows only the frames that came in, and reads its segment without
+/// a lock.
 bool ElementCore::answer_position(GstQuery* query) {
   GstFormat format;
   gst_query_parse_position(query, &format, nullptr);
-  const std::lock_guard lock(mutex_);
-  if (format != GST_FORMAT_TIME || segment_.format != GST_FORMAT_TIME) return false;
-  const GstClockTime position = GST_CLOCK_TIME_IS_VALID(position_) ? position_ : segment_.position;
-  gst_query_set_position(query, GST_FORMAT_TIME,
-                         gst_segment_to_stream_time(&segment_, GST_FORMAT_TIME, position));
-  return true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (format == GST_FORMAT_TIME && segment_.format == GST_FORMAT_TIME) {
+      const GstClockTime position =
+          GST_CLOCK_TIME_IS_VALID(position_) ? position_ : segment_.position;
+      gst_query_set_position(query, GST_FORMAT_TIME,
+                             gst_segment_to_stream_time(&segment_, GST_FORMAT_TIME, position));
+      return true;
+    }
+  }
+  return gst_pad_peer_query(base_->sinkpad, query);
 }
 
 Latency ElementCore::latency() const {

@@ -11,6 +11,7 @@ namespace {
 class GStreamer : public testing::Environment {
  public:
   void SetUp() override { gst_init(nullptr, nullptr); }
+  void TearDown() override { gst_deinit(); }  // GStreamer's leaks tracer reports here
 };
 
 const testing::Environment* const environment = testing::AddGlobalTestEnvironment(new GStreamer);
@@ -201,7 +202,12 @@ void ElementTest::send_segment() {
 }
 
 BufferPtr ElementTest::pull() {
-  return BufferPtr(gst_harness_pull(harness_));
+  BufferPtr buffer;
+  eventually([&] {
+    buffer.reset(gst_harness_try_pull(harness_));
+    return buffer != nullptr;
+  });
+  return buffer;
 }
 
 std::vector<Colour> ElementTest::pull_colours(int count) {
@@ -218,6 +224,10 @@ std::vector<Colour> ElementTest::pull_colours(int count) {
 }
 
 Colour ElementTest::colour_of(GstBuffer* buffer, const char* caps_text) {
+  if (buffer == nullptr) {
+    ADD_FAILURE() << "there is no frame";
+    return {};
+  }
   GstVideoInfo info;
   const CapsPtr caps(gst_caps_from_string(caps_text));
   EXPECT_TRUE(gst_video_info_from_caps(&info, caps.get()));

@@ -27,6 +27,7 @@ TEST_F(ElementTest, TimestampsOffsetsAndFlagsAreEachFramesOwn) {
   for (int i = 0; i < 15; ++i) {
     SCOPED_TRACE(i);
     const BufferPtr buffer = pull();
+    ASSERT_TRUE(buffer);
     GstBuffer* b = buffer.get();
     EXPECT_EQ(GST_BUFFER_PTS(b), i % 4 == 3 ? GST_CLOCK_TIME_NONE : i * i * GST_MSECOND);
     EXPECT_EQ(GST_BUFFER_DTS(b), i % 3 == 2 ? GST_CLOCK_TIME_NONE : i * 7);
@@ -51,6 +52,7 @@ TEST_F(ElementTest, TimecodesTravelWithTheirFrames) {
   EXPECT_TRUE(send_eos());
   for (int i = 0; i < 15; ++i) {
     const BufferPtr buffer = pull();
+    ASSERT_TRUE(buffer);
     const GstVideoTimeCodeMeta* meta = gst_buffer_get_video_time_code_meta(buffer.get());
     ASSERT_NE(meta, nullptr);
     EXPECT_EQ(meta->tc.frames, static_cast<guint>(i));
@@ -69,6 +71,7 @@ TEST_F(ElementTest, RegionsAndCropsAreScaledWithThePicture) {
   ASSERT_EQ(push_buffer(std::move(buffer)), GST_FLOW_OK);
   EXPECT_TRUE(send_eos());
   const BufferPtr out = pull();
+  ASSERT_TRUE(out);
   EXPECT_EQ(colour_of(out.get(), kSmall), offline_clip(0, 1)[0]);
   auto* region = reinterpret_cast<GstVideoRegionOfInterestMeta*>(
       gst_buffer_get_meta(out.get(), GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE));
@@ -144,6 +147,7 @@ TEST_F(ElementTest, PaddedInputIsReadByItsStride) {
   ASSERT_EQ(push_buffer(padded_buffer(7, 5, 40, 11, test_colour(0))), GST_FLOW_OK);
   EXPECT_TRUE(send_eos());
   const BufferPtr out = pull();
+  ASSERT_TRUE(out);
   EXPECT_EQ(colour_of(out.get(), kOdd), offline_clip(0, 1)[0]);
   EXPECT_EQ(gst_buffer_get_size(out.get()), 24u * 5) << "the output has the usual layout";
 }
@@ -183,6 +187,7 @@ TEST_F(ElementTest, DownstreamsPaddedPoolIsUsed) {
   int padded = 0;
   for (int i = 0; i < 8; ++i) {
     const BufferPtr out = pull();
+    ASSERT_TRUE(out);
     EXPECT_EQ(colour_of(out.get(), kOdd), offline_clip(0, 8)[i]);
     const GstVideoMeta* meta = gst_buffer_get_video_meta(out.get());
     if (meta != nullptr && meta->offset[0] > 0) ++padded;

@@ -34,6 +34,7 @@ class LiveTest : public ElementTest {
     std::vector<int> numbers;
     for (int i = 0; i < count; ++i) {
       const BufferPtr buffer = pull();
+      if (!buffer) break;
       numbers.push_back(static_cast<int>(GST_BUFFER_PTS(buffer.get()) / kFrame));
       if (GST_BUFFER_IS_DISCONT(buffer.get())) disconts->push_back(numbers.back());
     }

@@ -1,0 +1,161 @@
+// Everything at once, from several threads, at random (case 18). NORMALCRAFTER_STRESS_SECONDS sets
+// how long; NORMALCRAFTER_STRESS_SEED repeats a run's choices.
+#include <cstdlib>
+#include <random>
+#include <utility>
+
+#include "element_fixture.h"
+
+namespace normalcrafter {
+namespace {
+
+int from_environment(const char* name, int otherwise) {
+  const char* text = g_getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+class StressTest : public ElementTest {
+ protected:
+  /// What a source does: frames, and now and then an event.
+  void stream(unsigned seed) {
+    std::minstd_rand random(seed);
+    for (int number = 0; running_; ++number) {
+      const std::lock_guard lock(streaming_);
+      if (std::exchange(new_stream_, false)) begin_stream();
+      switch (random() % 24) {
+        case 0:
+          send(gst_event_new_tag(gst_tag_list_new(GST_TAG_TITLE, "title", nullptr)));
+          break;
+        case 1:
+          send(gst_event_new_gap(number * kFrame, kFrame));
+          break;
+        case 2:
+          begin_segment();
+          break;
+        case 3:
+          send(gst_event_new_caps(CapsPtr(gst_caps_from_string(kOtherCaps)).get()));
+          break;
+        case 4:
+          send_eos();
+          new_stream_ = true;
+          break;
+        default:
+          push(number);
+          break;
+      }
+    }
+  }
+
+  void begin_segment() {
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    send(gst_event_new_segment(&segment));
+  }
+
+  void begin_stream() {
+    send(gst_event_new_stream_start("stress"));
+    send(gst_event_new_caps(CapsPtr(gst_caps_from_string(kCaps8x6)).get()));
+    begin_segment();
+  }
+
+  /// What applications do: seeks, state changes, properties.
+  void control(unsigned seed) {
+    std::minstd_rand random(seed);
+    while (running_) {
+      switch (random() % 6) {
+        case 0:
+          flush();
+          break;
+        case 1:
+          restart(random() % 2 ? GST_STATE_READY : GST_STATE_NULL);
+          break;
+        case 2:
+          g_object_set(element_, "flip-x", random() % 2, nullptr);
+          break;
+        case 3:
+          g_object_set(element_, "max-size-buffers", 1 + random() % 5, nullptr);
+          break;
+        case 4:
+          g_object_set(element_, "leaky", static_cast<int>(random() % 3), nullptr);
+          break;
+        default:
+          gst_harness_push_upstream_event(harness_, gst_event_new_reconfigure());
+          break;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
+    }
+  }
+
+  /// As a seek does it: the flush gets the source out of its push, and only then ends.
+  void flush() {
+    send(gst_event_new_flush_start());
+    const std::lock_guard lock(streaming_);
+    send(gst_event_new_flush_stop(TRUE));
+    new_stream_ = true;
+  }
+
+  void restart(GstState by_way_of) {
+    gst_element_set_state(element_, by_way_of);
+    const std::lock_guard lock(streaming_);
+    gst_element_set_state(element_, GST_STATE_PLAYING);
+    new_stream_ = true;
+  }
+
+  /// What sinks and monitors do: take frames, ask.
+  void observe() {
+    GstPad* source = gst_element_get_static_pad(element_, "src");
+    while (running_) {
+      gint64 position;
+      gst_pad_query_position(source, GST_FORMAT_TIME, &position);
+      GstQuery* latency = gst_query_new_latency();
+      gst_pad_query(source, latency);
+      gst_query_unref(latency);
+      stat("frames-out");
+      while (BufferPtr buffer{gst_harness_try_pull(harness_)}) {
+      }
+      while (EventPtr event{gst_harness_try_pull_event(harness_)}) {
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    gst_object_unref(source);
+  }
+
+  // With frames as large as the first caps'.
+  static constexpr const char* kOtherCaps =
+      "video/x-raw,format=RGB,width=8,height=6,framerate=50/1";
+  std::atomic<bool> running_{true};
+  std::mutex streaming_;  ///< what a source's stream lock is
+  bool new_stream_ = false;
+};
+
+TEST_F(StressTest, LeavesAnElementThatPlaysACleanClip) {
+  const int seed =
+      from_environment("NORMALCRAFTER_STRESS_SEED", static_cast<int>(std::random_device{}() >> 1));
+  const int seconds = from_environment("NORMALCRAFTER_STRESS_SECONDS", 2);
+  RecordProperty("seed", seed);
+  SCOPED_TRACE("NORMALCRAFTER_STRESS_SEED=" + std::to_string(seed));
+  controls().jitter_ms = 3;
+  play();
+  std::thread source([&] { stream(seed); });
+  std::thread application([&] { control(seed + 1); });
+  std::thread observer([&] { observe(); });
+  std::this_thread::sleep_for(std::chrono::seconds(seconds));
+  running_ = false;
+  application.join();
+  source.join();
+  observer.join();
+
+  g_object_set(element_, "flip-x", FALSE, "leaky", 0, "max-size-buffers", 14, nullptr);
+  flush();
+  begin_stream();
+  while (BufferPtr left{gst_harness_try_pull(harness_)}) {
+  }
+  push_frames(0, 24);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(24), offline_clip(0, 24));
+  EXPECT_TRUE(nothing_left());
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+}  // namespace
+}  // namespace normalcrafter
