@@ -37,8 +37,11 @@ Worker::~Worker() {
 
 void Worker::open(std::shared_ptr<const SessionOptions> options) {
   options_ = std::move(options);
-  past_ = {};
-  dropped_ = 0;
+  {
+    const Lock lock(mutex_);
+    past_ = {};
+    dropped_ = 0;
+  }
   windows_seen_ = 0;
   prepared_ = false;
   replace_session(host_.create_session(*options_, [this](const NormalView& v) { deliver(v); }));
