@@ -30,7 +30,7 @@ Domain domain_of(ErrorCode code) {
               "16-bit dtype, or set offload-mode=staged."};
     case ErrorCode::DeviceUnavailable:
       return {GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_INIT,
-              "The property 'device' chooses another device."};
+              "Install what is missing, or choose another device with the property 'device'."};
     case ErrorCode::NetworkFailed:
     case ErrorCode::NonFinite:
     case ErrorCode::Cancelled:
