@@ -12,51 +12,74 @@ at::Tensor as_nhwc(const at::Tensor& nchw) {
 
 namespace {
 
-at::Tensor channels_last(const at::Tensor& weight, const Weights& weights) {
-  return weight.to(weights.device()).contiguous(at::MemoryFormat::ChannelsLast);
+// A convolution's parameters with what is folded into them, not yet rounded to the compute dtype:
+// (weight * scale, (bias + extra) * scale).
+struct Parameters {
+  at::Tensor weight;  // compute dtype, on the device
+  at::Tensor bias;    // float32, on the device
+};
+
+Parameters folded(const Weights& weights, at::IntArrayRef shape, const at::Tensor& extra_bias,
+                  const at::Tensor& scale) {
+  at::Tensor bias = weights.get_float("bias", {shape[0]});
+  if (extra_bias.defined()) bias = bias + extra_bias;
+  if (!scale.defined())
+    return {weights.get("weight", shape).to(weights.device()), bias.to(weights.device())};
+  return {(weights.get_float("weight", shape) * scale).to(weights.device(), weights.dtype()),
+          (bias * scale).to(weights.device())};
 }
 
-// The bias in the compute dtype, with what is folded into it added before rounding.
-at::Tensor folded_bias(const Weights& weights, int channels, const at::Tensor& extra) {
-  at::Tensor bias = weights.get_float("bias", {channels});
-  if (extra.defined()) bias = bias + extra;
-  return bias.to(weights.device(), weights.dtype());
+at::Tensor plus(at::Tensor y, const at::Tensor& residual) {
+  return residual.defined() ? y.add_(residual) : y;
 }
 
 }  // namespace
 
 Conv2d::Conv2d(const Weights& weights, const Shape& shape, const at::Tensor& extra_bias)
-    : weight_(channels_last(
-          weights.get("weight", {shape.out, shape.in, shape.kernel, shape.kernel}), weights)),
-      stride_(shape.stride),
-      padding_(shape.padding) {
-  if (shape.bias) bias_ = folded_bias(weights, shape.out, extra_bias);
+    : stride_(shape.stride), padding_(shape.padding) {
+  Parameters parameters =
+      folded(weights, {shape.out, shape.in, shape.kernel, shape.kernel}, extra_bias, {});
+  if (shape.kernel == 3 && stride_ == 1 && padding_ == 1 && winograd_suits(parameters.weight)) {
+    winograd_.emplace(parameters.weight, parameters.bias);
+  } else {
+    weight_ = parameters.weight.contiguous(at::MemoryFormat::ChannelsLast);
+    bias_ = parameters.bias.to(weights.dtype());
+  }
 }
 
-at::Tensor Conv2d::operator()(const at::Tensor& x) const {
-  return as_nhwc(at::conv2d(as_nchw(x), weight_, bias_, stride_, padding_));
+at::Tensor Conv2d::operator()(const at::Tensor& x, const at::Tensor& residual) const {
+  if (winograd_) return (*winograd_)(x, residual);
+  return plus(as_nhwc(at::conv2d(as_nchw(x), weight_, bias_, stride_, padding_)), residual);
+}
+
+at::Tensor Conv2d::doubled(const at::Tensor& x) const {
+  if (winograd_) return winograd_->doubled(x);
+  const int64_t frames = x.size(0);
+  const int64_t height = x.size(1);
+  const int64_t width = x.size(2);
+  return (*this)(x.view({frames, height, 1, width, 1, x.size(3)})
+                     .expand({frames, height, 2, width, 2, x.size(3)})
+                     .reshape({frames, 2 * height, 2 * width, x.size(3)}));
 }
 
 TemporalConv::TemporalConv(const Weights& weights, int channels, const at::Tensor& extra_bias,
                            const at::Tensor& scale) {
-  at::Tensor weight;
-  if (scale.defined()) {
-    weight = (weights.get_float("weight", {channels, channels, 3, 1, 1}) * scale);
-    at::Tensor bias = weights.get_float("bias", {channels});
-    if (extra_bias.defined()) bias = bias + extra_bias;
-    weight = weight.to(weights.dtype());
-    bias_ = (bias * scale).to(weights.device(), weights.dtype());
+  Parameters parameters = folded(weights, {channels, channels, 3, 1, 1}, extra_bias, scale);
+  const at::Tensor weight = parameters.weight.view({channels, channels, 3});
+  if (winograd_temporal_suits(weight)) {
+    winograd_.emplace(weight, parameters.bias);
   } else {
-    weight = weights.get("weight", {channels, channels, 3, 1, 1});
-    bias_ = folded_bias(weights, channels, extra_bias);
+    weight_ = weight.unsqueeze(-1).contiguous(at::MemoryFormat::ChannelsLast);
+    bias_ = parameters.bias.to(weights.dtype());
   }
-  weight_ = channels_last(weight.squeeze(-1), weights);
 }
 
-at::Tensor TemporalConv::operator()(const at::Tensor& x) const {
+at::Tensor TemporalConv::operator()(const at::Tensor& x, const at::Tensor& residual) const {
+  if (winograd_) return (*winograd_)(x, residual);
   const at::Tensor sequence = x.view({1, x.size(0), x.size(1) * x.size(2), x.size(3)});
-  return as_nhwc(at::conv2d(as_nchw(sequence), weight_, bias_, 1, at::IntArrayRef{1, 0}))
-      .view(x.sizes());
+  return plus(as_nhwc(at::conv2d(as_nchw(sequence), weight_, bias_, 1, at::IntArrayRef{1, 0}))
+                  .view(x.sizes()),
+              residual);
 }
 
 Downsample::Downsample(const Weights& weights, int channels, bool asymmetric)
@@ -72,13 +95,7 @@ Upsample::Upsample(const Weights& weights, int channels)
     : conv_(weights / "conv", {channels, channels}) {}
 
 at::Tensor Upsample::operator()(const at::Tensor& x) const {
-  const int64_t frames = x.size(0);
-  const int64_t height = x.size(1);
-  const int64_t width = x.size(2);
-  const at::Tensor doubled = x.view({frames, height, 1, width, 1, x.size(3)})
-                                 .expand({frames, height, 2, width, 2, x.size(3)})
-                                 .reshape({frames, 2 * height, 2 * width, x.size(3)});
-  return conv_(doubled);
+  return conv_.doubled(x);
 }
 
 }  // namespace normalcrafter

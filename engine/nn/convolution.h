@@ -8,7 +8,10 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
+
 #include "nn/weight_source.h"
+#include "nn/winograd.h"
 
 namespace normalcrafter {
 
@@ -16,7 +19,7 @@ namespace normalcrafter {
 at::Tensor as_nchw(const at::Tensor& nhwc);
 at::Tensor as_nhwc(const at::Tensor& nchw);
 
-/// A two-dimensional convolution with bias.
+/// A two-dimensional convolution with bias. Winograd where it suits, ATen otherwise.
 class Conv2d {
  public:
   struct Shape {
@@ -25,7 +28,6 @@ class Conv2d {
     int kernel = 3;
     int stride = 1;
     int padding = 1;
-    bool bias = true;
   };
 
   Conv2d() = default;
@@ -33,10 +35,13 @@ class Conv2d {
   /// defined, is added to the bias.
   Conv2d(const Weights& weights, const Shape& shape, const at::Tensor& extra_bias = {});
 
-  /// [T, H, W, in] -> [T, H', W', out].
-  at::Tensor operator()(const at::Tensor& x) const;
+  /// [T, H, W, in] -> [T, H', W', out], plus `residual` of that shape if it is defined.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual = {}) const;
+  /// For a 3x3 layer: [T, H, W, in] -> [T, 2H, 2W, out] after doubling by nearest neighbours.
+  at::Tensor doubled(const at::Tensor& x) const;
 
  private:
+  std::optional<WinogradConv> winograd_;  // in place of weight_ and bias_
   at::Tensor weight_;
   at::Tensor bias_;
   int stride_ = 1;
@@ -52,11 +57,12 @@ class TemporalConv {
   TemporalConv(const Weights& weights, int channels, const at::Tensor& extra_bias = {},
                const at::Tensor& scale = {});
 
-  /// [T, H, W, channels] -> the same shape.
-  at::Tensor operator()(const at::Tensor& x) const;
+  /// [T, H, W, channels] -> the same shape, plus `residual` if it is defined.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual = {}) const;
 
  private:
-  at::Tensor weight_;  // [channels, channels, 3, 1]
+  std::optional<WinogradTemporalConv> winograd_;  // in place of weight_ and bias_
+  at::Tensor weight_;                             // [channels, channels, 3, 1]
   at::Tensor bias_;
 };
 

@@ -27,7 +27,7 @@ at::Tensor ResnetBlock::operator()(at::Tensor x) const {
   at::Tensor h = conv1_(norm1_.silu(x));
   if (shortcut_) x = (*shortcut_)(x);
   h = norm2_.silu(h);
-  return conv2_(h).add_(x);
+  return conv2_(h, x);
 }
 
 at::Tensor temporal_share(const Weights& time_mixer, BlendRole role) {
@@ -52,7 +52,7 @@ at::Tensor SpatioTemporalResnet::operator()(at::Tensor x) const {
   at::Tensor h = norm1_.silu(x.unsqueeze(0)).squeeze(0);
   h = conv1_(h);
   h = norm2_.silu(h.unsqueeze(0)).squeeze(0);
-  return conv2_(h).add_(x);
+  return conv2_(h, x);
 }
 
 }  // namespace normalcrafter

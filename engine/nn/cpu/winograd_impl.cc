@@ -1,0 +1,279 @@
+// Compiled several times, like kernels_impl.cc: the pieces of a Winograd F(4x4,3x3) convolution in
+// float32 on channels-last data. A vector holds consecutive channels.
+//
+// Transforms of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), points
+// 0, 1, -1, 2, -2.
+#include "nn/cpu/winograd.h"
+
+namespace normalcrafter::cpu {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 16;
+constexpr int kRows = 12;  // 24 accumulators, 2 weights and a value fill the 32 registers
+#elif defined(__AVX2__)
+constexpr int kLanes = 8;
+constexpr int kRows = 6;  // of 16 registers: 12, 2 and 1
+#else
+constexpr int kLanes = 4;
+constexpr int kRows = 6;
+#endif
+constexpr int kPanel = 2 * kLanes;
+
+typedef float Vec __attribute__((vector_size(kLanes * sizeof(float))));
+typedef std::uint32_t Bits __attribute__((vector_size(kLanes * sizeof(float))));
+typedef std::uint16_t Half __attribute__((vector_size(kLanes * sizeof(std::uint16_t))));
+
+inline Vec load(const float* from) {
+  Vec v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+inline Vec load(const BFloat16Bits* from) {
+  Half h;
+  __builtin_memcpy(&h, from, sizeof h);
+  return (Vec)(__builtin_convertvector(h, Bits) << 16);
+}
+inline void store(float* to, Vec v) {
+  __builtin_memcpy(to, &v, sizeof v);
+}
+inline void store(BFloat16Bits* to, Vec v) {
+  const Bits bits = (Bits)v;
+  const Bits rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+  const Bits is_nan = (Bits)((bits & 0x7FFFFFFF) > 0x7F800000);
+  const Half h = __builtin_convertvector((is_nan & 0x7FC0) | (~is_nan & rounded), Half);
+  __builtin_memcpy(to, &h, sizeof h);
+}
+inline Vec broadcast(float value) {
+  return value - Vec{};
+}
+
+// B^T d for six values.
+inline void input_step(const Vec d[6], Vec out[6]) {
+  const Vec a = d[4] - 4 * d[2];
+  const Vec b = d[3] - 4 * d[1];
+  const Vec c = d[4] - d[2];
+  const Vec e = 2 * (d[3] - d[1]);
+  out[0] = 4 * d[0] - 5 * d[2] + d[4];
+  out[1] = a + b;
+  out[2] = a - b;
+  out[3] = c + e;
+  out[4] = c - e;
+  out[5] = 4 * d[1] - 5 * d[3] + d[5];
+}
+
+// A^T m for six values.
+inline void output_step(const Vec m[6], Vec out[4]) {
+  const Vec a = m[1] + m[2];
+  const Vec b = m[1] - m[2];
+  const Vec c = m[3] + m[4];
+  const Vec d = m[3] - m[4];
+  out[0] = m[0] + a + c;
+  out[1] = b + 2 * d;
+  out[2] = a + 4 * c;
+  out[3] = b + 8 * d + m[5];
+}
+
+// G g for three values.
+inline void weight_step(const Vec g[3], Vec out[6]) {
+  const Vec a = g[0] + g[2];
+  const Vec b = g[0] * (1.0F / 24) + g[2] * (1.0F / 6);
+  out[0] = g[0] * 0.25F;
+  out[1] = (a + g[1]) * (-1.0F / 6);
+  out[2] = (a - g[1]) * (-1.0F / 6);
+  out[3] = b + g[1] * (1.0F / 12);
+  out[4] = b - g[1] * (1.0F / 12);
+  out[5] = g[2];
+}
+
+template <typename T>
+void transform_weights(const T* packed, std::int64_t from, std::int64_t channels, float* u) {
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const T* g = packed + (from + c) * 9 * kPanel;
+    for (int half = 0; half < kPanel; half += kLanes) {
+      Vec columns[6][3];
+      for (int x = 0; x < 3; ++x) {
+        const Vec column[3] = {load(g + (0 + x) * kPanel + half), load(g + (3 + x) * kPanel + half),
+                               load(g + (6 + x) * kPanel + half)};
+        Vec stepped[6];
+        weight_step(column, stepped);
+        for (int y = 0; y < 6; ++y) columns[y][x] = stepped[y];
+      }
+      for (int y = 0; y < 6; ++y) {
+        Vec row[6];
+        weight_step(columns[y], row);
+        for (int x = 0; x < 6; ++x) store(u + ((y * 6 + x) * channels + c) * kPanel + half, row[x]);
+      }
+    }
+  }
+}
+
+// A tile's 6x6 patch, zero where it leaves the picture.
+template <typename T>
+void transform_input(const T* picture, const WinogradPicture& size, bool doubled,
+                     std::int64_t tile_y, std::int64_t tile_x, float* v,
+                     std::int64_t position_stride) {
+  const auto [height, width, channels] = size;
+  const int shift = doubled ? 1 : 0;
+  const std::int64_t source_width = width >> shift;
+  const std::int64_t top = 4 * tile_y - 1;
+  const std::int64_t left = 4 * tile_x - 1;
+  for (std::int64_t c = 0; c < channels; c += kLanes) {
+    Vec rows[6][6];  // [x][y] after the vertical step
+    for (int x = 0; x < 6; ++x) {
+      Vec column[6] = {};
+      const std::int64_t at_x = left + x;
+      if (at_x >= 0 && at_x < width) {
+        for (int y = 0; y < 6; ++y) {
+          const std::int64_t at_y = top + y;
+          if (at_y >= 0 && at_y < height)
+            column[y] =
+                load(picture + ((at_y >> shift) * source_width + (at_x >> shift)) * channels + c);
+        }
+      }
+      input_step(column, rows[x]);
+    }
+    for (int y = 0; y < 6; ++y) {
+      const Vec row[6] = {rows[0][y], rows[1][y], rows[2][y], rows[3][y], rows[4][y], rows[5][y]};
+      Vec out[6];
+      input_step(row, out);
+      for (int x = 0; x < 6; ++x) store(v + (y * 6 + x) * position_stride + c, out[x]);
+    }
+  }
+}
+
+template <int kCount>
+inline void multiply_rows(const float* v, std::int64_t row_stride, const float* u,
+                          std::int64_t channels, float* m, bool accumulate) {
+  Vec sum[kCount][2];
+#pragma GCC unroll 12
+  for (int r = 0; r < kCount; ++r) {
+    sum[r][0] = accumulate ? load(m + r * kPanel) : Vec{};
+    sum[r][1] = accumulate ? load(m + r * kPanel + kLanes) : Vec{};
+  }
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const Vec first = load(u + c * kPanel);
+    const Vec second = load(u + c * kPanel + kLanes);
+#pragma GCC unroll 12
+    for (int r = 0; r < kCount; ++r) {
+      const Vec value = broadcast(v[r * row_stride + c]);
+      sum[r][0] += value * first;
+      sum[r][1] += value * second;
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < kCount; ++r) {
+    store(m + r * kPanel, sum[r][0]);
+    store(m + r * kPanel + kLanes, sum[r][1]);
+  }
+}
+
+void multiply(const float* v, std::int64_t rows, std::int64_t row_stride, const float* u,
+              std::int64_t channels, float* m, bool accumulate) {
+  std::int64_t r = 0;
+  for (; r + kRows <= rows; r += kRows)
+    multiply_rows<kRows>(v + r * row_stride, row_stride, u, channels, m + r * kPanel, accumulate);
+  for (; r + 4 <= rows; r += 4)
+    multiply_rows<4>(v + r * row_stride, row_stride, u, channels, m + r * kPanel, accumulate);
+  for (; r < rows; ++r)
+    multiply_rows<1>(v + r * row_stride, row_stride, u, channels, m + r * kPanel, accumulate);
+}
+
+template <typename T>
+void transform_output(const float* m, std::int64_t position_stride, const float* bias, T* picture,
+                      const WinogradPicture& size, std::int64_t tile_y, std::int64_t tile_x,
+                      const T* residual) {
+  const auto [height, width, channels] = size;
+  for (int half = 0; half < kPanel; half += kLanes) {
+    Vec columns[6][4];  // [x][y] after the vertical step
+    for (int x = 0; x < 6; ++x) {
+      Vec column[6];
+      for (int y = 0; y < 6; ++y) column[y] = load(m + (y * 6 + x) * position_stride + half);
+      output_step(column, columns[x]);
+    }
+    const Vec shift = load(bias + half);
+    for (int y = 0; y < 4; ++y) {
+      const std::int64_t at_y = 4 * tile_y + y;
+      if (at_y >= height) break;
+      const Vec row[6] = {columns[0][y], columns[1][y], columns[2][y],
+                          columns[3][y], columns[4][y], columns[5][y]};
+      Vec out[4];
+      output_step(row, out);
+      for (int x = 0; x < 4; ++x) {
+        const std::int64_t at_x = 4 * tile_x + x;
+        if (at_x >= width) break;
+        const std::int64_t at = (at_y * width + at_x) * channels + half;
+        Vec value = out[x] + shift;
+        if (residual != nullptr) value += load(residual + at);
+        store(picture + at, value);
+      }
+    }
+  }
+}
+
+void transform_temporal_weights(const float* packed, std::int64_t from, std::int64_t channels,
+                                float* u) {
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const float* g = packed + (from + c) * 3 * kPanel;
+    for (int half = 0; half < kPanel; half += kLanes) {
+      const Vec taps[3] = {load(g + half), load(g + kPanel + half), load(g + 2 * kPanel + half)};
+      Vec out[6];
+      weight_step(taps, out);
+      for (int i = 0; i < 6; ++i) store(u + (i * channels + c) * kPanel + half, out[i]);
+    }
+  }
+}
+
+void transform_temporal_input(const float* sequence, std::int64_t frames, std::int64_t frame_stride,
+                              std::int64_t channels, std::int64_t tile, float* v,
+                              std::int64_t position_stride) {
+  for (std::int64_t c = 0; c < channels; c += kLanes) {
+    Vec taps[6] = {};
+    for (int i = 0; i < 6; ++i) {
+      const std::int64_t frame = 4 * tile - 1 + i;
+      if (frame >= 0 && frame < frames) taps[i] = load(sequence + frame * frame_stride + c);
+    }
+    Vec out[6];
+    input_step(taps, out);
+    for (int i = 0; i < 6; ++i) store(v + i * position_stride + c, out[i]);
+  }
+}
+
+void transform_temporal_output(const float* m, std::int64_t position_stride, const float* bias,
+                               float* sequence, std::int64_t frames, std::int64_t frame_stride,
+                               std::int64_t tile, const float* residual) {
+  for (int half = 0; half < kPanel; half += kLanes) {
+    Vec values[6];
+    for (int i = 0; i < 6; ++i) values[i] = load(m + i * position_stride + half);
+    Vec out[4];
+    output_step(values, out);
+    const Vec shift = load(bias + half);
+    for (int i = 0; i < 4 && 4 * tile + i < frames; ++i) {
+      const std::int64_t at = (4 * tile + i) * frame_stride + half;
+      Vec value = out[i] + shift;
+      if (residual != nullptr) value += load(residual + at);
+      store(sequence + at, value);
+    }
+  }
+}
+
+template <typename T>
+constexpr WinogradTransforms<T> transforms() {
+  return {transform_weights<T>, transform_input<T>, transform_output<T>};
+}
+
+}  // namespace
+
+#define NORMALCRAFTER_NAME2(isa) winograd_##isa
+#define NORMALCRAFTER_NAME(isa) NORMALCRAFTER_NAME2(isa)
+
+extern const WinogradKernels NORMALCRAFTER_NAME(NORMALCRAFTER_ISA);
+constinit const WinogradKernels NORMALCRAFTER_NAME(NORMALCRAFTER_ISA) = {
+    kLanes,
+    kPanel,
+    multiply,
+    transforms<float>(),
+    transforms<BFloat16Bits>(),
+    {transform_temporal_weights, transform_temporal_input, transform_temporal_output}};
+
+}  // namespace normalcrafter::cpu

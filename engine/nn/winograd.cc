@@ -1,0 +1,314 @@
+#include "nn/winograd.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/cpu/Utils.h>
+
+#include <algorithm>
+
+#include "nn/cpu/winograd.h"
+
+namespace normalcrafter {
+namespace {
+
+// Floats of transformed patches that a block of tiles may take: they should stay in the L2 cache.
+constexpr int64_t kBlockFloats = 400'000;
+// The same for the patches that all threads share when each works on its own output channels.
+constexpr int64_t kSharedFloats = 4'000'000;
+// Transformed weights up to this size are made once a call; larger ones panel by panel.
+constexpr int64_t kAllWeightsFloats = 8'000'000;
+// Input channels whose transformed weights a thread holds at a time.
+constexpr int64_t kChannelChunk = 256;
+// Rows of a product: a multiple of what every instruction set's kernel takes at once.
+constexpr int64_t kRowGroup = 12;
+
+int64_t rounded_rows(int64_t rows, int64_t least, int64_t most) {
+  return std::clamp(rows / kRowGroup * kRowGroup, least, most);
+}
+
+template <typename T>
+const cpu::WinogradTransforms<T>& transforms();
+template <>
+const cpu::WinogradTransforms<float>& transforms() {
+  return cpu::winograd_kernels().f32;
+}
+template <>
+const cpu::WinogradTransforms<cpu::BFloat16Bits>& transforms() {
+  return cpu::winograd_kernels().bf16;
+}
+
+/// Where a call reads and writes.
+template <typename T>
+struct Data {
+  Data(const at::Tensor& x, const at::Tensor& packed, const at::Tensor& bias,
+       const at::Tensor& residual, at::Tensor& y)
+      : x(static_cast<const T*>(x.const_data_ptr())),
+        weights(static_cast<const T*>(packed.const_data_ptr())),
+        bias(bias.const_data_ptr<float>()),
+        residual(residual.defined() ? static_cast<const T*>(residual.const_data_ptr()) : nullptr),
+        y(static_cast<T*>(y.mutable_data_ptr())),
+        in(x.size(3)),
+        out(y.size(3)) {}
+  const T* x;
+  const T* weights;
+  const float* bias;
+  const T* residual;
+  T* y;
+  int64_t in;
+  int64_t out;
+};
+
+/// Tiles of 4x4 pixels of each picture.
+template <typename T>
+struct SpatialTiles : Data<T> {
+  static constexpr int64_t kPositions = 36;
+  static constexpr int64_t kTaps = 9;
+
+  SpatialTiles(const at::Tensor& x, const at::Tensor& packed, const at::Tensor& bias,
+               const at::Tensor& residual, at::Tensor& y, bool doubled)
+      : Data<T>(x, packed, bias, residual, y),
+        doubled(doubled),
+        height(y.size(1)),
+        width(y.size(2)),
+        source_pixels(x.size(1) * x.size(2)),
+        tiles_x((width + 3) / 4),
+        tiles_a_picture((height + 3) / 4 * tiles_x),
+        tiles(y.size(0) * tiles_a_picture) {}
+
+  void transform_weights(const T* packed, int64_t from, int64_t channels, float* u) const {
+    transforms<T>().weights(packed, from, channels, u);
+  }
+  void transform_input(int64_t tile, float* v, int64_t position_stride) const {
+    const int64_t inside = tile % tiles_a_picture;
+    transforms<T>().input(this->x + tile / tiles_a_picture * source_pixels * this->in,
+                          {height, width, this->in}, doubled, inside / tiles_x, inside % tiles_x, v,
+                          position_stride);
+  }
+  void transform_output(int64_t tile, int64_t channel, const float* m,
+                        int64_t position_stride) const {
+    const int64_t inside = tile % tiles_a_picture;
+    const int64_t at = tile / tiles_a_picture * height * width * this->out + channel;
+    transforms<T>().output(m, position_stride, this->bias + channel, this->y + at,
+                           {height, width, this->out}, inside / tiles_x, inside % tiles_x,
+                           this->residual == nullptr ? nullptr : this->residual + at);
+  }
+
+  bool doubled;
+  int64_t height;
+  int64_t width;
+  int64_t source_pixels;
+  int64_t tiles_x;
+  int64_t tiles_a_picture;
+  int64_t tiles;
+};
+
+/// Tiles of four frames of each pixel; neighbouring tiles are neighbouring pixels.
+struct TemporalTiles : Data<float> {
+  static constexpr int64_t kPositions = 6;
+  static constexpr int64_t kTaps = 3;
+
+  TemporalTiles(const at::Tensor& x, const at::Tensor& packed, const at::Tensor& bias,
+                const at::Tensor& residual, at::Tensor& y)
+      : Data<float>(x, packed, bias, residual, y),
+        frames(x.size(0)),
+        pixels(x.size(1) * x.size(2)),
+        tiles((frames + 3) / 4 * pixels) {}
+
+  void transform_weights(const float* packed, int64_t from, int64_t channels, float* u) const {
+    temporal().weights(packed, from, channels, u);
+  }
+  void transform_input(int64_t tile, float* v, int64_t position_stride) const {
+    temporal().input(x + tile % pixels * in, frames, pixels * in, in, tile / pixels, v,
+                     position_stride);
+  }
+  void transform_output(int64_t tile, int64_t channel, const float* m,
+                        int64_t position_stride) const {
+    const int64_t at = tile % pixels * out + channel;
+    temporal().output(m, position_stride, bias + channel, y + at, frames, pixels * out,
+                      tile / pixels, residual == nullptr ? nullptr : residual + at);
+  }
+
+  static const cpu::WinogradTemporalTransforms& temporal() {
+    return cpu::winograd_kernels().temporal;
+  }
+
+  int64_t frames;
+  int64_t pixels;
+  int64_t tiles;
+};
+
+/// The three steps over all tiles: inputs transformed, a product for each position, outputs
+/// transformed.
+template <typename Tiles>
+class Run {
+ public:
+  explicit Run(const Tiles& tiles)
+      : tiles_(tiles),
+        panel_(cpu::winograd_kernels().panel),
+        panels_(tiles.out / panel_),
+        in_(tiles.in) {}
+
+  void compute() const {
+    if (kPositions * in_ * tiles_.out <= kAllWeightsFloats) {
+      by_tiles();
+    } else {
+      by_panels();
+    }
+  }
+
+ private:
+  static constexpr int64_t kPositions = Tiles::kPositions;
+  static at::Tensor floats(int64_t count) { return at::empty({count}, at::kFloat); }
+  auto panel_weights(int64_t panel) const {
+    return tiles_.weights + panel * in_ * Tiles::kTaps * panel_;
+  }
+
+  // All weights transformed first; then each thread takes blocks of tiles through all three steps.
+  void by_tiles() const {
+    const int64_t panel_floats = kPositions * in_ * panel_;
+    const at::Tensor all_weights = floats(panels_ * panel_floats);
+    auto* u = all_weights.mutable_data_ptr<float>();
+    at::parallel_for(0, panels_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p)
+        tiles_.transform_weights(panel_weights(p), 0, in_, u + p * panel_floats);
+    });
+    const int64_t block = rounded_rows(kBlockFloats / (kPositions * in_), kRowGroup, 8 * kRowGroup);
+    const int64_t blocks = (tiles_.tiles + block - 1) / block;
+    at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+      const at::Tensor patches = floats(kPositions * block * in_);
+      const at::Tensor products = floats(kPositions * block * panel_);
+      auto* v = patches.mutable_data_ptr<float>();
+      auto* m = products.mutable_data_ptr<float>();
+      for (int64_t b = begin; b < end; ++b) {
+        const int64_t count = std::min(block, tiles_.tiles - b * block);
+        for (int64_t t = 0; t < count; ++t)
+          tiles_.transform_input(b * block + t, v + t * in_, block * in_);
+        for (int64_t p = 0; p < panels_; ++p) {
+          multiply(v, block, count, 0, u + p * panel_floats, in_, m);
+          finish(b * block, count, block, p, m);
+        }
+      }
+    });
+  }
+
+  // Many channels: the patches of a group of tiles are shared, and each thread transforms the
+  // weights of its own panels as it needs them.
+  void by_panels() const {
+    const int64_t group = rounded_rows(kSharedFloats / (kPositions * in_), kRowGroup,
+                                       (tiles_.tiles / kRowGroup + 1) * kRowGroup);
+    const at::Tensor patches = floats(kPositions * group * in_);
+    auto* v = patches.mutable_data_ptr<float>();
+    for (int64_t first = 0; first < tiles_.tiles; first += group) {
+      const int64_t count = std::min(group, tiles_.tiles - first);
+      at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t)
+          tiles_.transform_input(first + t, v + t * in_, group * in_);
+      });
+      at::parallel_for(0, panels_, 1, [&](int64_t begin, int64_t end) {
+        const at::Tensor weights = floats(kPositions * kChannelChunk * panel_);
+        const at::Tensor products = floats(kPositions * group * panel_);
+        auto* u = weights.mutable_data_ptr<float>();
+        auto* m = products.mutable_data_ptr<float>();
+        for (int64_t p = begin; p < end; ++p) {
+          for (int64_t c = 0; c < in_; c += kChannelChunk) {
+            const int64_t channels = std::min(kChannelChunk, in_ - c);
+            tiles_.transform_weights(panel_weights(p), c, channels, u);
+            multiply(v, group, count, c, u, channels, m);
+          }
+          finish(first, count, group, p, m);
+        }
+      });
+    }
+  }
+
+  // Patches v [positions, rows, in] of input channels from..from+channels times u [positions,
+  // channels, panel] into m [positions, rows, panel]; adds unless they are the first channels.
+  void multiply(const float* v, int64_t rows, int64_t count, int64_t from, const float* u,
+                int64_t channels, float* m) const {
+    for (int64_t i = 0; i < kPositions; ++i) {
+      cpu::winograd_kernels().multiply(v + i * rows * in_ + from, count, in_,
+                                       u + i * channels * panel_, channels, m + i * rows * panel_,
+                                       from > 0);
+    }
+  }
+
+  void finish(int64_t first, int64_t count, int64_t rows, int64_t panel, const float* m) const {
+    for (int64_t t = 0; t < count; ++t)
+      tiles_.transform_output(first + t, panel * panel_, m + t * panel_, rows * panel_);
+  }
+
+  const Tiles& tiles_;
+  int64_t panel_;
+  int64_t panels_;
+  int64_t in_;
+};
+
+template <typename Tiles, typename... Arguments>
+void run(Arguments&&... arguments) {
+  const Tiles tiles(std::forward<Arguments>(arguments)...);
+  Run<Tiles>(tiles).compute();
+}
+
+// [out, in, taps...] -> [out/panel, in, taps, panel]
+at::Tensor packed_panels(const at::Tensor& weight) {
+  return weight.view({-1, cpu::winograd_kernels().panel, weight.size(1), weight[0][0].numel()})
+      .permute({0, 2, 3, 1})
+      .contiguous();
+}
+
+bool has_matrix_units() {
+  const auto capabilities = at::cpu::get_cpu_capabilities();
+  const auto found = capabilities.find("amx_bf16");
+  return found != capabilities.end() && found->second.toBool();
+}
+
+}  // namespace
+
+bool winograd_suits(const at::Tensor& weight) {
+  if (!weight.is_cpu()) return false;
+  const auto& kernels = cpu::winograd_kernels();
+  if (weight.size(0) % kernels.panel != 0 || weight.size(1) % kernels.lanes != 0) return false;
+  if (weight.scalar_type() == at::kFloat) return true;
+  // With AMX, direct bfloat16 is several times faster than anything in float32.
+  static const bool matrix_units = has_matrix_units();
+  return weight.scalar_type() == at::kBFloat16 && !matrix_units;
+}
+
+bool winograd_temporal_suits(const at::Tensor& weight) {
+  return weight.scalar_type() == at::kFloat && winograd_suits(weight);
+}
+
+WinogradConv::WinogradConv(const at::Tensor& weight, const at::Tensor& bias)
+    : packed_(packed_panels(weight)), bias_(bias) {}
+
+at::Tensor WinogradConv::operator()(const at::Tensor& x, const at::Tensor& residual) const {
+  return compute(x, residual, false);
+}
+
+at::Tensor WinogradConv::doubled(const at::Tensor& x) const {
+  return compute(x, {}, true);
+}
+
+at::Tensor WinogradConv::compute(const at::Tensor& x, const at::Tensor& residual,
+                                 bool doubled) const {
+  const int scale = doubled ? 2 : 1;
+  at::Tensor y =
+      at::empty({x.size(0), scale * x.size(1), scale * x.size(2), bias_.size(0)}, x.options());
+  if (x.scalar_type() == at::kFloat) {
+    run<SpatialTiles<float>>(x, packed_, bias_, residual, y, doubled);
+  } else {
+    run<SpatialTiles<cpu::BFloat16Bits>>(x, packed_, bias_, residual, y, doubled);
+  }
+  return y;
+}
+
+WinogradTemporalConv::WinogradTemporalConv(const at::Tensor& weight, const at::Tensor& bias)
+    : packed_(packed_panels(weight)), bias_(bias) {}
+
+at::Tensor WinogradTemporalConv::operator()(const at::Tensor& x, const at::Tensor& residual) const {
+  at::Tensor y = at::empty({x.size(0), x.size(1), x.size(2), bias_.size(0)}, x.options());
+  run<TemporalTiles>(x, packed_, bias_, residual, y);
+  return y;
+}
+
+}  // namespace normalcrafter

@@ -1,0 +1,52 @@
+// Convolutions by Winograd's minimal filtering on the CPU: 3x3 of stride 1 by F(4x4,3x3), temporal
+// ones of three taps by F(4,3).
+//
+// A quarter, and half, of the multiplications of the direct convolutions, in float32 whatever the
+// type of the data: on processors without bfloat16 matrix units that is faster than direct
+// bfloat16, and more exact. The weights stay as small as they are and are transformed in each call.
+#pragma once
+
+#include <ATen/ATen.h>
+
+namespace normalcrafter {
+
+/// Whether a 3x3 layer with such weights [out, in, 3, 3] can and should be computed this way here.
+bool winograd_suits(const at::Tensor& weight);
+/// The same for a temporal layer's [out, in, 3]: in float32 only, since halving the multiplications
+/// does not make up for leaving the bfloat16 instructions.
+bool winograd_temporal_suits(const at::Tensor& weight);
+
+class WinogradConv {
+ public:
+  /// weight [out, in, 3, 3], float32 or bfloat16, on the CPU; bias float32 [out].
+  WinogradConv(const at::Tensor& weight, const at::Tensor& bias);
+
+  /// x [T, H, W, in] contiguous -> [T, H, W, out], zero-padded by 1, plus `residual`, of the
+  /// output's shape, if it is defined.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual = {}) const;
+  /// x [T, H, W, in] -> [T, 2H, 2W, out]: the convolution of x doubled by nearest neighbours, which
+  /// is never made.
+  at::Tensor doubled(const at::Tensor& x) const;
+
+ private:
+  at::Tensor compute(const at::Tensor& x, const at::Tensor& residual, bool doubled) const;
+
+  at::Tensor packed_;  // [out/panel, in, 3, 3, panel], the weights' type
+  at::Tensor bias_;
+};
+
+class WinogradTemporalConv {
+ public:
+  /// weight [out, in, 3] and bias [out], float32, on the CPU.
+  WinogradTemporalConv(const at::Tensor& weight, const at::Tensor& bias);
+
+  /// x [T, H, W, in] contiguous -> [T, H, W, out], zero-padded by one frame at both ends, plus
+  /// `residual` if it is defined.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual = {}) const;
+
+ private:
+  at::Tensor packed_;  // [out/panel, in, 3, panel]
+  at::Tensor bias_;
+};
+
+}  // namespace normalcrafter
