@@ -126,7 +126,7 @@ TEST(TemporalConv, EqualsTheConv3dThatIsPublished) {
 }
 
 // F(4x4) gives up about a digit against a direct convolution in float32.
-constexpr double kWinogradError = 2e-5;
+constexpr double kWinogradError = 1e-4;  // the worst of many values of order one
 
 // x [T,H,W,in] with weight [out,in,3,3] by ATen in float64.
 at::Tensor reference_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
