@@ -1,6 +1,7 @@
 #include "element_core.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "latency.h"
 #include "messages.h"
 #include "metadata.h"
+#include "tensor_caps.h"
 
 namespace normalcrafter {
 namespace {
@@ -63,6 +65,29 @@ double network_seconds(const SessionStats& stats) {
   return seconds;
 }
 
+bool write_tensor(const NormalView& picture, GstBuffer* buffer) {
+  GstMapInfo map;
+  if (!gst_buffer_map(buffer, &map, GST_MAP_WRITE)) return false;
+  const std::size_t row_bytes = sizeof(float) * 3 * picture.size.width;
+  const bool fits = map.size >= row_bytes * picture.size.height;
+  for (int row = 0; fits && row < picture.size.height; ++row) {
+    std::memcpy(map.data + row * row_bytes,
+                static_cast<const std::byte*>(picture.data) + row * picture.row_stride, row_bytes);
+  }
+  gst_buffer_unmap(buffer, &map);
+  return fits;
+}
+
+bool write_picture(const NormalView& picture, const PendingFrame& frame, GstBuffer* buffer) {
+  if (frame.config->tensor) return write_tensor(picture, buffer);
+  GstVideoFrame mapped;
+  if (!gst_video_frame_map(&mapped, &frame.config->out, buffer, GST_MAP_WRITE)) return false;
+  pack(picture, mapped);
+  if (frame.alpha) pack_alpha(*frame.alpha, mapped);
+  gst_video_frame_unmap(&mapped);
+  return true;
+}
+
 GstClockTime to_clock_time(double seconds) {
   return static_cast<GstClockTime>(seconds * GST_SECOND);
 }
@@ -86,8 +111,10 @@ bool ElementCore::open() {
       const std::lock_guard lock(mutex_);
       active_ = settings_;
       opened_ = true;
-      options = active_.session;
+      options = active_.session_for(model_->info().axes);
     }
+    axes_told_ = false;
+    check_axes();
     session_options_ = std::make_shared<const SessionOptions>(options);
     worker_.open(session_options_);
     return true;
@@ -142,7 +169,8 @@ void ElementCore::open_model() {
 
 bool ElementCore::start() {
   forget_position();
-  interlaced_told_ = false;
+  refused_.reset();
+  told_orientation_.clear();
   try {
     worker_.start();
     return true;
@@ -196,14 +224,10 @@ bool ElementCore::get_property(guint id, GValue* value) const {
 GstStructure* ElementCore::stats() const {
   const WorkerStats now = worker_.stats();
   const SessionStats& session = now.session;
-  ModelInfo info;
-  int threads;
-  bool have_model;
+  std::shared_ptr<const Model> model;
   {
     const std::lock_guard lock(mutex_);
-    have_model = model_ != nullptr;
-    if (have_model) info = model_->info();
-    threads = (opened_ ? active_ : settings_).session.threads;
+    model = model_;
   }
   GstStructure* stats = gst_structure_new(
       "application/x-normalcrafter-stats", "frames-in", G_TYPE_UINT64,
@@ -211,19 +235,21 @@ GstStructure* ElementCore::stats() const {
       static_cast<guint64>(session.frames_out), "frames-dropped", G_TYPE_UINT64,
       static_cast<guint64>(now.dropped), "frames-queued", G_TYPE_UINT, now.queued, "windows",
       G_TYPE_UINT64, static_cast<guint64>(session.windows), "latency", G_TYPE_UINT64,
-      static_cast<guint64>(latency().min), "threads", G_TYPE_INT, threads, "peak-live-frames",
-      G_TYPE_INT, session.peak.frames, "peak-live-embeddings", G_TYPE_INT, session.peak.embeddings,
-      "peak-live-latents", G_TYPE_INT, session.peak.latents, "peak-live-normals", G_TYPE_INT,
-      session.peak.normals, nullptr);
+      static_cast<guint64>(latency().min), "threads", G_TYPE_INT, session.threads,
+      "peak-live-frames", G_TYPE_INT, session.peak.frames, "peak-live-embeddings", G_TYPE_INT,
+      session.peak.embeddings, "peak-live-latents", G_TYPE_INT, session.peak.latents,
+      "peak-live-normals", G_TYPE_INT, session.peak.normals, nullptr);
   static constexpr const char* kSeconds[kStageCount] = {
       "load-seconds", "clip-seconds", "encode-seconds", "unet-seconds", "decode-seconds"};
   for (int stage = 0; stage < kStageCount; ++stage) {
     gst_structure_set(stats, kSeconds[stage], G_TYPE_DOUBLE, session.stage_seconds[stage], nullptr);
   }
-  if (have_model) {
-    gst_structure_set(stats, "device", G_TYPE_STRING, info.device.c_str(), "device-name",
-                      G_TYPE_STRING, info.device_name.c_str(), "dtype", G_TYPE_STRING,
-                      dtype_name(info.dtype), nullptr);
+  if (model) {
+    const ModelInfo& info = model->info();
+    gst_structure_set(stats, "peak-bytes", G_TYPE_UINT64, model->peak_bytes(), "device",
+                      G_TYPE_STRING, info.device.c_str(), "device-name", G_TYPE_STRING,
+                      info.device_name.c_str(), "dtype", G_TYPE_STRING, dtype_name(info.dtype),
+                      nullptr);
   }
   return stats;
 }
@@ -238,14 +264,21 @@ SizeRule ElementCore::size_rule() const {
 bool ElementCore::set_caps(GstCaps* in_caps, GstCaps* out_caps) {
   GstVideoInfo in;
   GstVideoInfo out;
-  if (!gst_video_info_from_caps(&in, in_caps) || !gst_video_info_from_caps(&out, out_caps)) {
+  if (!gst_video_info_from_caps(&in, in_caps)) return false;
+  const GstStructure* output = gst_caps_get_structure(out_caps, 0);
+  const bool tensor = is_tensor(output);
+  if (tensor) {
+    const auto size = tensor_size(output);
+    if (!size) return false;
+    gst_video_info_set_format(&out, GST_VIDEO_FORMAT_RGB, size->width, size->height);
+  } else if (!gst_video_info_from_caps(&out, out_caps)) {
     return false;
   }
   const Size expected = size_rule().output({GST_VIDEO_INFO_WIDTH(&in), GST_VIDEO_INFO_HEIGHT(&in)});
   if (expected != Size{GST_VIDEO_INFO_WIDTH(&out), GST_VIDEO_INFO_HEIGHT(&out)}) return false;
   // Frames of the old caps leave before the new caps do. A flush has thrown them away already.
   worker_.drain();
-  auto config = make_config(in, out);
+  auto config = make_config(in, out, tensor);
   {
     const std::lock_guard lock(mutex_);
     config_ = std::move(config);
@@ -256,33 +289,52 @@ bool ElementCore::set_caps(GstCaps* in_caps, GstCaps* out_caps) {
 }
 
 std::shared_ptr<const StreamConfig> ElementCore::make_config(const GstVideoInfo& in,
-                                                             const GstVideoInfo& out) {
+                                                             const GstVideoInfo& out, bool tensor) {
   const std::lock_guard lock(mutex_);
   SessionOptions wanted = *session_options_;
-  copy_live_settings(settings_.session, wanted);
-  wanted.output_format = sample_format(out);
+  copy_live_settings(settings_.session_for(model_->info().axes), wanted);
+  wanted.output_format = tensor ? SampleFormat::F32 : sample_format(out);
   if (!same_live_settings(wanted, *session_options_) ||
       wanted.output_format != session_options_->output_format) {
     session_options_ = std::make_shared<const SessionOptions>(wanted);
   }
-  return std::make_shared<const StreamConfig>(StreamConfig{in, out, session_options_});
+  return std::make_shared<const StreamConfig>(
+      StreamConfig{in, out, tensor, settings_.alpha, session_options_});
 }
 
-/// A property that may change while frames flow begins a new clip. False when flushed meanwhile.
-bool ElementCore::restart_if_settings_changed() {
-  GstVideoInfo in;
-  GstVideoInfo out;
+/// A change of what the session does begins a new clip. False when flushed meanwhile.
+bool ElementCore::take_changed_settings() {
+  std::shared_ptr<const StreamConfig> old;
+  bool restart;
   {
     const std::lock_guard lock(mutex_);
-    if (same_live_settings(settings_.session, *config_->session)) return true;
-    in = config_->in;
-    out = config_->out;
+    old = config_;
+    restart = !same_live_settings(settings_.session_for(model_->info().axes), *old->session);
+    if (!restart && settings_.alpha == old->alpha) return true;
   }
-  if (!worker_.drain()) return false;
-  auto config = make_config(in, out);
+  if (restart && !worker_.drain()) return false;
+  check_axes();
+  auto config = make_config(old->in, old->out, old->tensor);
   const std::lock_guard lock(mutex_);
   config_ = std::move(config);
   return true;
+}
+
+/// Passing vectors on as they are is all that can be done, but not silently.
+void ElementCore::check_axes() {
+  std::string stated;
+  {
+    const std::lock_guard lock(mutex_);
+    stated = model_->info().axes;
+    if (axes_told_ || flips_between(stated, settings_.axes)) return;
+  }
+  axes_told_ = true;
+  const std::string what = stated.empty()
+                               ? "The model's normalcrafter.json states no axes"
+                               : "The model's axes \"" + stated + "\" are not known here";
+  post_warning(element(), what +
+                              ", so the property 'axes' has no effect and the vectors stay as they "
+                              "are. The properties flip-x, flip-y and flip-z negate components.");
 }
 
 // Streaming
@@ -290,7 +342,7 @@ bool ElementCore::restart_if_settings_changed() {
 GstFlowReturn ElementCore::submit(BufferPtr buffer) {
   const GstFlowReturn flow = worker_.flow();
   if (flow != GST_FLOW_OK) return flow;
-  if (!restart_if_settings_changed()) return GST_FLOW_FLUSHING;
+  if (!take_changed_settings()) return GST_FLOW_FLUSHING;
   if (is_jump(buffer.get()) && !worker_.drain()) return GST_FLOW_FLUSHING;
 
   std::shared_ptr<const StreamConfig> config;
@@ -304,7 +356,10 @@ GstFlowReturn ElementCore::submit(BufferPtr buffer) {
                                 "A buffer from upstream cannot be read as a frame of its caps."));
     return GST_FLOW_ERROR;
   }
-  QueuedFrame frame{unpack(mapped), {keep_metadata(buffer.get()), config}};
+  QueuedFrame frame{unpack(mapped), {keep_metadata(buffer.get()), config, std::nullopt}};
+  if (config->alpha == Alpha::Copy && !config->tensor && GST_VIDEO_INFO_HAS_ALPHA(&config->out)) {
+    frame.pending.alpha = unpack_alpha(mapped);
+  }
   gst_video_frame_unmap(&mapped);
   // Upstream's pool gets it back before this waits for room.
   buffer.reset();
@@ -359,6 +414,9 @@ gboolean ElementCore::sink_event(EventPtr event) {
       return gap_event(std::move(event));
     case GST_EVENT_EOS:
       return eos_event(std::move(event));
+    case GST_EVENT_CUSTOM_DOWNSTREAM:
+      if (ends_clip(event.get())) return drain_and_forward(std::move(event));
+      break;
     case GST_EVENT_TAG:
       check_orientation(event.get());
       break;
@@ -393,14 +451,8 @@ gboolean ElementCore::flush_stop_event(EventPtr event) {
 gboolean ElementCore::caps_event(EventPtr event) {
   GstCaps* caps = nullptr;
   gst_event_parse_caps(event.get(), &caps);
-  // A pad sends refused caps again with each buffer.
-  const bool told = std::exchange(interlaced_told_, is_interlaced(caps));
-  if (interlaced_told_) {
-    if (told) return FALSE;
-    GST_ELEMENT_ERROR(element(), STREAM, WRONG_TYPE,
-                      ("Interlaced video is not supported: deinterlace it first."),
-                      ("Put the element 'deinterlace' in front: decodebin ! deinterlace ! "
-                       "videoconvert ! normalcrafter"));
+  if (is_interlaced(caps)) {
+    tell_refusal(caps);
     return FALSE;
   }
   bool negotiated;
@@ -410,12 +462,49 @@ gboolean ElementCore::caps_event(EventPtr event) {
   }
   const CapsPtr current(gst_pad_get_current_caps(base_->sinkpad));
   if (negotiated && current && gst_caps_is_equal(current.get(), caps)) return TRUE;
-  return forward(std::move(event));
+  const CapsPtr wanted(gst_caps_ref(caps));
+  if (forward(std::move(event))) {
+    refused_.reset();
+    return TRUE;
+  }
+  tell_refusal(wanted.get());
+  return FALSE;
+}
+
+/// Says why the base class's not-negotiated is that, unless it is because of a flush. Once: a pad
+/// sends refused caps again with each buffer.
+void ElementCore::tell_refusal(GstCaps* caps) {
+  if (worker_.flow() == GST_FLOW_FLUSHING || GST_PAD_IS_FLUSHING(base_->srcpad)) return;
+  if (refused_ && gst_caps_is_equal(refused_.get(), caps)) return;
+  refused_.reset(gst_caps_ref(caps));
+  if (is_interlaced(caps)) {
+    GST_ELEMENT_ERROR(element(), STREAM, WRONG_TYPE,
+                      ("Interlaced video is not supported: deinterlace it first."),
+                      ("Put the element 'deinterlace' in front: decodebin ! deinterlace ! "
+                       "videoconvert ! normalcrafter"));
+    return;
+  }
+  const CapsPtr accepted(gst_pad_peer_query_caps(base_->srcpad, nullptr));
+  const StringPtr input(gst_caps_to_string(caps));
+  const StringPtr output(gst_caps_to_string(accepted.get()));
+  GST_ELEMENT_ERROR(element(), CORE, NEGOTIATION,
+                    ("No output suits both this element and the one behind it: the input is %s; "
+                     "behind, %s is accepted. Put videoconvert and videoscale behind the element.",
+                     input.get(), output.get()),
+                    ("The output has the input's size (or with output-size=processed the "
+                     "networks'), its frame rate and its pixel aspect ratio, and an RGB format."));
+}
+
+/// Downstream may have asked for other caps in the middle of a stream.
+void ElementCore::not_negotiated() {
+  const CapsPtr caps(gst_pad_get_current_caps(base_->sinkpad));
+  if (caps) tell_refusal(caps.get());
 }
 
 gboolean ElementCore::segment_event(EventPtr event) {
   if (!worker_.drain() && GST_EVENT_TYPE(event.get()) == GST_EVENT_SEGMENT) return FALSE;
   worker_.clear_flow(GST_FLOW_EOS);
+  if (GST_EVENT_TYPE(event.get()) == GST_EVENT_STREAM_START) told_orientation_.clear();
   if (GST_EVENT_TYPE(event.get()) == GST_EVENT_SEGMENT) {
     last_pts_ = GST_CLOCK_TIME_NONE;
     const std::lock_guard lock(mutex_);
@@ -453,13 +542,21 @@ void ElementCore::check_orientation(GstEvent* event) {
   gchar* text = nullptr;
   if (!gst_tag_list_get_string(tags, GST_TAG_IMAGE_ORIENTATION, &text)) return;
   const StringPtr orientation(text);
-  if (g_strcmp0(orientation.get(), "rotate-0") == 0) return;
+  if (told_orientation_ == orientation.get()) return;
+  told_orientation_ = orientation.get();
+  if (told_orientation_ == "rotate-0") return;
   GST_ELEMENT_WARNING(element(), STREAM, FORMAT,
                       ("The video is tagged to be shown turned (%s): a player will turn the "
                        "picture of normals, but not the vectors in it.",
                        orientation.get()),
                       ("Turn the video first: decodebin ! videoflip video-direction=auto ! "
                        "videoconvert ! normalcrafter"));
+}
+
+/// What scenechange sends at a cut.
+bool ElementCore::ends_clip(GstEvent* event) const {
+  const std::lock_guard lock(mutex_);
+  return settings_.restart_on_key_unit && gst_video_event_is_force_key_unit(event);
 }
 
 void ElementCore::forget_position() {
@@ -470,6 +567,9 @@ void ElementCore::forget_position() {
 }
 
 gboolean ElementCore::src_event(EventPtr event) {
+  // A decoder that skips frames because they come late would leave holes in the windows. Who wants
+  // frames dropped sets 'leaky'.
+  if (GST_EVENT_TYPE(event.get()) == GST_EVENT_QOS) return TRUE;
   if (GST_EVENT_TYPE(event.get()) == GST_EVENT_RECONFIGURE) {
     worker_.clear_flow(GST_FLOW_NOT_LINKED);
     buffers_.renegotiate();
@@ -600,13 +700,10 @@ std::unique_ptr<Session> ElementCore::create_session(const SessionOptions& optio
 
 GstFlowReturn ElementCore::push_frame(const NormalView& picture, const PendingFrame& frame) {
   const StreamConfig& config = *frame.config;
-  BufferPtr buffer = buffers_.acquire(config.out);
-  GstVideoFrame mapped;
-  if (!buffer || !gst_video_frame_map(&mapped, &config.out, buffer.get(), GST_MAP_WRITE)) {
+  BufferPtr buffer = buffers_.acquire(config.output_bytes());
+  if (!buffer || !write_picture(picture, frame, buffer.get())) {
     throw Error(ErrorCode::OutOfMemory, "There is no memory for an output frame.");
   }
-  pack(picture, mapped);
-  gst_video_frame_unmap(&mapped);
   restore_metadata(frame.metadata.get(), config.in, config.out, buffer.get());
   if (GST_BUFFER_PTS_IS_VALID(buffer.get())) {
     const std::lock_guard lock(mutex_);
@@ -645,8 +742,9 @@ void ElementCore::progress(const Progress& now) {
   post_loading(element(), Loading::Continues, model_->info().directory, percent, nullptr);
 }
 
-/// What is measured varies a little from window to window.
-void ElementCore::window_done() {
+void ElementCore::windows_done(const SessionStats& before, const WorkerStats& now) {
+  post_windows(element(), before, now, latency().min);
+  // What is measured varies a little from window to window.
   tell_latency(0.2);
 }
 

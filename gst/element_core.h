@@ -42,6 +42,7 @@ class ElementCore final : public WorkerHost {
 
   // Streaming.
   GstFlowReturn submit(BufferPtr buffer);
+  void not_negotiated();  ///< the base class could not submit a buffer for want of common caps
   gboolean sink_event(EventPtr event);
   gboolean src_event(EventPtr event);
   gboolean query(GstPadDirection direction, GstQuery* query);
@@ -53,14 +54,18 @@ class ElementCore final : public WorkerHost {
   void push_event(EventPtr event) override;
   void store_event(EventPtr event) override;
   void loading(Loading state, const char* reason) override;
-  void window_done() override;
+  void windows_done(const SessionStats& before, const WorkerStats& now) override;
   void failed(const Error& error) override;
 
  private:
   ModelOptions model_options();
   void open_model();
-  std::shared_ptr<const StreamConfig> make_config(const GstVideoInfo& in, const GstVideoInfo& out);
-  bool restart_if_settings_changed();
+  std::shared_ptr<const StreamConfig> make_config(const GstVideoInfo& in, const GstVideoInfo& out,
+                                                  bool tensor);
+  bool take_changed_settings();
+  void check_axes();
+  void check_orientation(GstEvent* event);
+  void tell_refusal(GstCaps* caps);
   bool is_jump(GstBuffer* buffer);
   gboolean forward(EventPtr event);
   gboolean drain_and_forward(EventPtr event);
@@ -70,7 +75,7 @@ class ElementCore final : public WorkerHost {
   gboolean gap_event(EventPtr event);
   gboolean eos_event(EventPtr event);
   gboolean flush_stop_event(EventPtr event);
-  void check_orientation(GstEvent* event);
+  bool ends_clip(GstEvent* event) const;
   void forget_position();
   bool answer_latency(GstQuery* query);
   bool answer_position(GstQuery* query);
@@ -95,11 +100,13 @@ class ElementCore final : public WorkerHost {
   // The streaming thread's own.
   GstClockTime last_pts_ = GST_CLOCK_TIME_NONE;
   GstClockTime last_end_ = GST_CLOCK_TIME_NONE;
-  bool interlaced_told_ = false;
+  CapsPtr refused_;               ///< input caps whose refusal has been told
+  std::string told_orientation_;  ///< that was warned about
 
   // The state changes' own.
   Engine* engine_ = nullptr;
   ModelOptions model_options_;  ///< that model_ was opened with
+  bool axes_told_ = false;      ///< before the worker starts, then the streaming thread
 
   // The worker's own.
   int told_percent_ = -1;

@@ -117,6 +117,24 @@ void post_loading(GstElement* element, Loading state, const std::string& model, 
   gst_element_post_message(element, message);
 }
 
+void post_windows(GstElement* element, const SessionStats& before, const WorkerStats& now,
+                  GstClockTime latency) {
+  const auto seconds = [&](Stage stage) {
+    const int i = static_cast<int>(stage);
+    return now.session.stage_seconds[i] - before.stage_seconds[i];
+  };
+  GstStructure* structure = gst_structure_new(
+      "normalcrafter-window", "windows", G_TYPE_UINT64, static_cast<guint64>(now.session.windows),
+      "windows-in-pass", G_TYPE_UINT, static_cast<guint>(now.session.windows - before.windows),
+      "frames-in", G_TYPE_UINT64, static_cast<guint64>(now.session.frames_in), "frames-out",
+      G_TYPE_UINT64, static_cast<guint64>(now.session.frames_out), "frames-dropped", G_TYPE_UINT64,
+      static_cast<guint64>(now.dropped), "frames-queued", G_TYPE_UINT, now.queued, "clip-seconds",
+      G_TYPE_DOUBLE, seconds(Stage::Clip), "encode-seconds", G_TYPE_DOUBLE, seconds(Stage::Encode),
+      "unet-seconds", G_TYPE_DOUBLE, seconds(Stage::Unet), "decode-seconds", G_TYPE_DOUBLE,
+      seconds(Stage::Decode), "latency", G_TYPE_UINT64, static_cast<guint64>(latency), nullptr);
+  gst_element_post_message(element, gst_message_new_element(GST_OBJECT(element), structure));
+}
+
 LogFunction log_to(GstElement* element) {
   auto weak = std::make_shared<WeakElement>(element);
   return [weak](LogLevel level, const std::string& text) {

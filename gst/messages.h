@@ -18,6 +18,10 @@ void post_warning(GstElement* element, const std::string& text);
 void post_loading(GstElement* element, Loading state, const std::string& model, int percent,
                   const char* reason);
 
+/// Posts the element message "normalcrafter-window": what ran since the statistics were `before`.
+void post_windows(GstElement* element, const SessionStats& before, const WorkerStats& now,
+                  GstClockTime latency);
+
 /// Sends the engine's log to the debug category, and its warnings to the bus as well. Holds no
 /// reference: a shared model may outlive the element that opened it.
 LogFunction log_to(GstElement* element);

@@ -2,6 +2,7 @@
 
 #include "gst_ptr.h"
 #include "pixel_formats.h"
+#include "tensor_caps.h"
 
 namespace normalcrafter {
 namespace {
@@ -29,15 +30,35 @@ void set_input_size(GstStructure* structure, SizeRule rule) {
                     GST_TYPE_INT_RANGE, 1, G_MAXINT, nullptr);
 }
 
-void set_all_formats(GstStructure* structure) {
+/// The formats that the pad opposite to `direction` has.
+const char* opposite_formats(GstPadDirection direction) {
+  return direction == GST_PAD_SINK ? NORMALCRAFTER_OUTPUT_FORMATS : NORMALCRAFTER_INPUT_FORMATS;
+}
+
+void set_formats(GstStructure* structure, const char* list) {
   GValue formats = G_VALUE_INIT;
   g_value_init(&formats, GST_TYPE_LIST);
-  gst_value_deserialize(&formats, NORMALCRAFTER_FORMATS);
+  gst_value_deserialize(&formats, list);
   gst_structure_take_value(structure, "format", &formats);
 }
 
+/// Keeps what the opposite pad has. False if that is nothing.
+bool keep_formats(GstStructure* structure, const char* list) {
+  const GValue* asked = gst_structure_get_value(structure, "format");
+  if (asked == nullptr) return false;
+  GValue formats = G_VALUE_INIT;
+  g_value_init(&formats, GST_TYPE_LIST);
+  gst_value_deserialize(&formats, list);
+  GValue both = G_VALUE_INIT;
+  const bool some = gst_value_intersect(&both, asked, &formats) != FALSE;
+  g_value_unset(&formats);
+  if (some) gst_structure_take_value(structure, "format", &both);
+  return some;
+}
+
 GstStructure* opposite(GstPadDirection direction, const GstStructure* structure, SizeRule rule) {
-  GstStructure* result = gst_structure_copy(structure);
+  GstStructure* result =
+      is_tensor(structure) ? video_of_tensor(structure) : gst_structure_copy(structure);
   gst_structure_remove_fields(result, "colorimetry", "chroma-site", nullptr);
   if (direction == GST_PAD_SINK) {
     gst_structure_set(result, "colorimetry", G_TYPE_STRING, kFullRangeRgb, nullptr);
@@ -53,15 +74,26 @@ GstStructure* opposite(GstPadDirection direction, const GstStructure* structure,
 GstCaps* transform_caps(GstPadDirection direction, GstCaps* caps, GstCaps* filter, SizeRule rule) {
   CapsPtr same_format(gst_caps_new_empty());
   CapsPtr any_format(gst_caps_new_empty());
+  CapsPtr tensors(gst_caps_new_empty());
+  const char* formats = opposite_formats(direction);
   for (guint i = 0; i < gst_caps_get_size(caps); ++i) {
-    GstCapsFeatures* features = gst_caps_get_features(caps, i);
+    const GstCapsFeatures* features = gst_caps_get_features(caps, i);
     GstStructure* same = opposite(direction, gst_caps_get_structure(caps, i), rule);
     GstStructure* any = gst_structure_copy(same);
-    set_all_formats(any);
-    gst_caps_append_structure_full(same_format.get(), same, gst_caps_features_copy(features));
+    set_formats(any, formats);
+    if (direction == GST_PAD_SINK) {
+      gst_caps_append_structure(tensors.get(), tensor_of_video(same));
+    }
     gst_caps_append_structure_full(any_format.get(), any, gst_caps_features_copy(features));
+    if (keep_formats(same, formats)) {
+      gst_caps_append_structure_full(same_format.get(), same, gst_caps_features_copy(features));
+    } else {
+      gst_structure_free(same);
+    }
   }
+  // What is offered first is what a downstream without a wish gets.
   GstCaps* result = gst_caps_merge(same_format.release(), any_format.release());
+  result = gst_caps_merge(result, tensors.release());
   if (filter != nullptr) {
     CapsPtr unfiltered(result);
     result = gst_caps_intersect_full(filter, unfiltered.get(), GST_CAPS_INTERSECT_FIRST);

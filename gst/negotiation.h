@@ -19,7 +19,8 @@ struct SizeRule {
 };
 
 /// What the pad opposite to `direction` can have, given `caps` on the pad of `direction`: the same
-/// formats first, then the others. The caller owns the result.
+/// formats first, then the others, and on the source pad float tensors last. The caller owns the
+/// result.
 GstCaps* transform_caps(GstPadDirection direction, GstCaps* caps, GstCaps* filter, SizeRule rule);
 
 /// Chooses among `candidates` (taken) for the pad opposite to `direction`, whose caps are `fixed`:

@@ -8,6 +8,7 @@
 #include "negotiation.h"
 #include "pixel_formats.h"
 #include "settings.h"
+#include "tensor_caps.h"
 
 GST_DEBUG_CATEGORY(normalcrafter_debug);
 
@@ -33,12 +34,14 @@ ElementCore& core(gpointer object) {
   return *GST_NORMALCRAFTER(object)->core;
 }
 
-constexpr const char* kCaps = GST_VIDEO_CAPS_MAKE(NORMALCRAFTER_FORMATS);
+constexpr const char* kSinkCaps = GST_VIDEO_CAPS_MAKE(NORMALCRAFTER_INPUT_FORMATS);
+constexpr const char* kSourceCaps =
+    GST_VIDEO_CAPS_MAKE(NORMALCRAFTER_OUTPUT_FORMATS) "; " NORMALCRAFTER_TENSOR_CAPS;
 
 GstStaticPadTemplate sink_template =
-    GST_STATIC_PAD_TEMPLATE("sink", GST_PAD_SINK, GST_PAD_ALWAYS, GST_STATIC_CAPS(kCaps));
+    GST_STATIC_PAD_TEMPLATE("sink", GST_PAD_SINK, GST_PAD_ALWAYS, GST_STATIC_CAPS(kSinkCaps));
 GstStaticPadTemplate src_template =
-    GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS, GST_STATIC_CAPS(kCaps));
+    GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS, GST_STATIC_CAPS(kSourceCaps));
 
 void set_property(GObject* object, guint id, const GValue* value, GParamSpec* spec) {
   if (!core(object).set_property(id, value)) G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, spec);
@@ -108,6 +111,7 @@ GstFlowReturn submit_input_buffer(GstBaseTransform* element, gboolean is_discont
   const GstFlowReturn flow = GST_BASE_TRANSFORM_CLASS(gst_normalcrafter_parent_class)
                                  ->submit_input_buffer(element, is_discont, input);
   BufferPtr buffer(std::exchange(element->queued_buf, nullptr));
+  if (flow == GST_FLOW_NOT_NEGOTIATED) core(element).not_negotiated();
   if (flow != GST_FLOW_OK || !buffer) return flow;
   return core(element).submit(std::move(buffer));
 }
@@ -143,7 +147,7 @@ static void gst_normalcrafter_class_init(GstNormalCrafterClass* klass) {
       g_param_spec_boxed("stats", "Statistics",
                          "Frames in, out, dropped and waiting; windows; seconds per stage; latency "
                          "in nanoseconds; device, number type and threads; greatest numbers of "
-                         "live frames",
+                         "live frames and bytes",
                          GST_TYPE_STRUCTURE,
                          static_cast<GParamFlags>(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS)));
 

@@ -1,10 +1,12 @@
 #include "output_buffers.h"
 
+#include <gst/video/video.h>
+
 #include "debug.h"
 
 namespace normalcrafter {
 
-BufferPtr OutputBuffers::acquire(const GstVideoInfo& info) {
+BufferPtr OutputBuffers::acquire(gsize bytes) {
   if (!asked_.exchange(true)) ask();
   GstBuffer* buffer = nullptr;
   if (pool_ != nullptr) {
@@ -14,7 +16,7 @@ BufferPtr OutputBuffers::acquire(const GstVideoInfo& info) {
       return BufferPtr(buffer);
     }
   }
-  return BufferPtr(gst_buffer_new_allocate(nullptr, GST_VIDEO_INFO_SIZE(&info), &params_));
+  return BufferPtr(gst_buffer_new_allocate(nullptr, bytes, &params_));
 }
 
 void OutputBuffers::ask() {

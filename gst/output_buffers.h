@@ -1,7 +1,7 @@
 // Where output frames' memory comes from.
 #pragma once
 
-#include <gst/video/video.h>
+#include <gst/gst.h>
 
 #include <atomic>
 
@@ -19,8 +19,9 @@ class OutputBuffers {
   OutputBuffers(const OutputBuffers&) = delete;
   OutputBuffers& operator=(const OutputBuffers&) = delete;
 
-  /// A writable buffer for a picture of `info`, whose caps the pad has; nullptr without memory.
-  BufferPtr acquire(const GstVideoInfo& info);
+  /// A writable buffer of `bytes`, or of what the pool gives for the pad's caps; nullptr without
+  /// memory.
+  BufferPtr acquire(gsize bytes);
   /// Downstream may have changed: asks again before the next buffer.
   void renegotiate() { asked_ = false; }
   /// Lets go of the pool.

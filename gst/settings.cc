@@ -30,6 +30,9 @@ enum Property : guint {
   kFlipZ,
   kLeaky,
   kMaxSizeBuffers,
+  kAlpha,
+  kAxes,
+  kRestartOnKeyUnit,
 };
 
 template <typename Enum>
@@ -92,6 +95,26 @@ GType leaky_type() {
       {number(Leaky::Downstream), "Drop the oldest waiting frame", "downstream"},
       {0, nullptr, nullptr}};
   static const GType type = g_enum_register_static("GstNormalCrafterLeaky", values);
+  return type;
+}
+
+GType alpha_type() {
+  static const GEnumValue values[] = {
+      {number(Alpha::Opaque), "Opaque", "opaque"},
+      {number(Alpha::Copy), "The input's, where both formats have alpha", "copy"},
+      {0, nullptr, nullptr}};
+  static const GType type = g_enum_register_static("GstNormalCrafterAlpha", values);
+  return type;
+}
+
+GType axes_type() {
+  static const GEnumValue values[] = {
+      {number(Axes::Model), "As the model has them", "model"},
+      {number(Axes::OpenGl), "x right, y up, z towards the viewer", "opengl"},
+      {number(Axes::DirectX), "x right, y down, z towards the viewer", "directx"},
+      {number(Axes::OpenCv), "x right, y down, z away from the viewer", "opencv"},
+      {0, nullptr, nullptr}};
+  static const GType type = g_enum_register_static("GstNormalCrafterAxes", values);
   return type;
 }
 
@@ -207,6 +230,21 @@ void install_live_properties(Installer& install) {
   install.flag(kFlipZ, "flip-z", "Flip z", flips[2].c_str(), false);
   install.flag(kRenormalize, "renormalize", "Renormalize", flips[3].c_str(), true);
   const Settings preset;
+  static const std::string axes =
+      std::string(
+          "Which way the components point, relative to the convention that the model's "
+          "normalcrafter.json states; without one the vectors stay as they are. ") +
+      restarts;
+  install.choice(kAxes, "axes", "Axes", axes.c_str(), axes_type(), number(preset.axes),
+                 Installer::kPlaying);
+  install.choice(kAlpha, "alpha", "Alpha",
+                 "What the output's alpha is, where its format has one; counts from the next frame "
+                 "on",
+                 alpha_type(), number(preset.alpha), Installer::kPlaying);
+  install.flag(kRestartOnKeyUnit, "restart-on-key-unit", "Restart on key unit",
+               "Start a new clip at a downstream force-key-unit event, as the element scenechange "
+               "sends it at a cut",
+               preset.restart_on_key_unit);
   install.choice(kLeaky, "leaky", "Leaky",
                  "What to do when max-size-buffers frames wait: let upstream wait, or drop whole "
                  "frames before the network (counted in 'stats')",
@@ -376,6 +414,15 @@ bool get_session_setting(const SessionOptions& session, guint id, GValue* value)
 
 }  // namespace
 
+SessionOptions Settings::session_for(const std::string& model_axes) const {
+  SessionOptions options = session;
+  const Flips flips = flips_between(model_axes, axes).value_or(Flips{});
+  options.flip_x = session.flip_x != flips.x;
+  options.flip_y = session.flip_y != flips.y;
+  options.flip_z = session.flip_z != flips.z;
+  return options;
+}
+
 void install_properties(GObjectClass* klass) {
   Installer install(klass);
   install_model_properties(install);
@@ -393,6 +440,15 @@ bool set_setting(Settings& settings, guint id, const GValue* value) {
       return true;
     case kDiscontThreshold:
       settings.discont_threshold = g_value_get_uint64(value);
+      return true;
+    case kAlpha:
+      assign_enum(settings.alpha, value);
+      return true;
+    case kAxes:
+      assign_enum(settings.axes, value);
+      return true;
+    case kRestartOnKeyUnit:
+      settings.restart_on_key_unit = g_value_get_boolean(value);
       return true;
     default:
       return set_model_setting(settings.model, id, value) ||
@@ -422,6 +478,15 @@ bool get_setting(const Settings& settings, guint id, GValue* value) {
       return true;
     case kDiscontThreshold:
       g_value_set_uint64(value, settings.discont_threshold);
+      return true;
+    case kAlpha:
+      g_value_set_enum(value, number(settings.alpha));
+      return true;
+    case kAxes:
+      g_value_set_enum(value, number(settings.axes));
+      return true;
+    case kRestartOnKeyUnit:
+      g_value_set_boolean(value, settings.restart_on_key_unit);
       return true;
     default:
       return get_session_setting(settings.session, id, value);

@@ -14,6 +14,7 @@ void add(SessionStats& sum, const SessionStats& part) {
   sum.frames_in += part.frames_in;
   sum.frames_out += part.frames_out;
   sum.windows += part.windows;
+  sum.threads = part.threads;
   for (int stage = 0; stage < kStageCount; ++stage) {
     sum.stage_seconds[stage] += part.stage_seconds[stage];
   }
@@ -30,6 +31,11 @@ void mark_discont(QueuedFrame& frame) {
 
 }  // namespace
 
+gsize StreamConfig::output_bytes() const {
+  if (!tensor) return GST_VIDEO_INFO_SIZE(&out);
+  return sizeof(float) * 3 * GST_VIDEO_INFO_WIDTH(&out) * GST_VIDEO_INFO_HEIGHT(&out);
+}
+
 Worker::~Worker() {
   unblock();
   join();
@@ -42,7 +48,7 @@ void Worker::open(std::shared_ptr<const SessionOptions> options) {
     past_ = {};
     dropped_ = 0;
   }
-  windows_seen_ = 0;
+  reported_ = {};
   prepared_ = false;
   replace_session(host_.create_session(*options_, [this](const NormalView& v) { deliver(v); }));
 }
@@ -271,7 +277,9 @@ bool Worker::step() {
   queue_.pop_front();
   busy_ = true;
   if (auto* frame = std::get_if<QueuedFrame>(&item)) {
-    pending_.emplace_back(PendingFrame{std::move(frame->pending.metadata), frame->pending.config});
+    // The configuration stays: process() still asks which session it needs.
+    pending_.emplace_back(PendingFrame{std::move(frame->pending.metadata), frame->pending.config,
+                                       std::move(frame->pending.alpha)});
     --frames_queued_;
     room_.notify_all();
   }
@@ -412,8 +420,10 @@ void Worker::push_events() {
 }
 
 void Worker::report_windows() {
-  const std::uint64_t windows = stats().session.windows;
-  if (windows != std::exchange(windows_seen_, windows)) host_.window_done();
+  const WorkerStats now = stats();
+  if (now.session.windows == reported_.windows) return;
+  host_.windows_done(reported_, now);
+  reported_ = now.session;
 }
 
 /// A flush, a state change and a refusing downstream also end in an exception; only what remains is

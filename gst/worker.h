@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <variant>
 
@@ -22,14 +23,19 @@ namespace normalcrafter {
 /// frames refer to it.
 struct StreamConfig {
   GstVideoInfo in;
-  GstVideoInfo out;
+  GstVideoInfo out;     ///< of a tensor's picture: its size
+  bool tensor = false;  ///< frames leave as width x height x 3 floats
+  Alpha alpha = Alpha::Opaque;
   std::shared_ptr<const SessionOptions> session;
+
+  gsize output_bytes() const;
 };
 
 /// What remains of a frame while the session holds its picture.
 struct PendingFrame {
   BufferPtr metadata;
   std::shared_ptr<const StreamConfig> config;
+  std::optional<AlphaPlane> alpha;  ///< if it is to be copied
 };
 
 /// A frame on its way to the session.
@@ -59,7 +65,8 @@ class WorkerHost {
   /// Keeps a sticky event that can no longer be pushed in order.
   virtual void store_event(EventPtr event) = 0;
   virtual void loading(Loading state, const char* reason) = 0;
-  virtual void window_done() = 0;
+  /// One or more windows have run since the last call, when the statistics were `before`.
+  virtual void windows_done(const SessionStats& before, const WorkerStats& now) = 0;
   virtual void failed(const Error& error) = 0;
 };
 
@@ -179,7 +186,7 @@ class Worker {
   std::shared_ptr<const SessionOptions> options_;
   bool prepared_ = false;            ///< the weights have been loaded once in this run
   bool downstream_stopped_ = false;  ///< the exception on its way is deliver()'s own
-  std::uint64_t windows_seen_ = 0;
+  SessionStats reported_;            ///< as of the last windows_done()
 };
 
 }  // namespace normalcrafter

@@ -3,8 +3,10 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/cpu/Utils.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include <charconv>
+#include <fstream>
 
 #include "normalcrafter/error.h"
 
@@ -23,6 +25,16 @@ int parse_index(const std::string& name) {
   if (error != std::errc() || stop != end || index < 0)
     throw Error(ErrorCode::Settings, "device \"" + name + "\" is not of the form cuda:N");
   return index;
+}
+
+/// VmHWM of Linux's /proc, in bytes.
+std::uint64_t peak_resident_set() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::uint64_t kibibytes = 0;
+    if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
+  }
+  return 0;
 }
 
 at::Device cuda_device(const std::string& name, int index) {
@@ -81,6 +93,15 @@ at::ScalarType resolve_dtype(Dtype dtype, const at::Device& device) {
         "slower than float32 there; use float32, bfloat16 or auto");
   }
   return at::kHalf;
+}
+
+std::uint64_t peak_bytes(const at::Device& device) {
+  if (device.is_cpu()) return peak_resident_set();
+  at::DeviceAllocator* const allocator = at::getDeviceAllocator(device.type());
+  if (!allocator->initialized()) return 0;
+  const auto stats = allocator->getDeviceStats(device.has_index() ? device.index() : 0);
+  constexpr auto kAll = static_cast<std::size_t>(at::CachingAllocator::StatType::AGGREGATE);
+  return static_cast<std::uint64_t>(stats.allocated_bytes[kAll].peak);
 }
 
 Dtype public_dtype(at::ScalarType type) {

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <string>
 
 #include "normalcrafter/options.h"
@@ -19,6 +20,9 @@ at::ScalarType resolve_dtype(Dtype dtype, const at::Device& device);
 
 /// Whether the CPU multiplies bfloat16 matrices itself (AVX-512 BF16 or AMX).
 bool cpu_has_bfloat16();
+
+/// Model::peak_bytes() of that device.
+std::uint64_t peak_bytes(const at::Device& device);
 
 /// Back to the public name; Float32, BFloat16 or Float16.
 Dtype public_dtype(at::ScalarType type);

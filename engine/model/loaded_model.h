@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "model/device.h"
 #include "model/model_lock.h"
 #include "model/weights.h"
 #include "networks/clip_vision_encoder.h"
@@ -30,6 +31,7 @@ class LoadedModel final : public Model, public Stages {
               const LogFunction& log);
 
   const ModelInfo& info() const override { return info_; }
+  std::uint64_t peak_bytes() const override { return normalcrafter::peak_bytes(device_); }
   const ModelConfig& config() const { return config_; }
   /// The networks whose parameters are in memory now. Not while another thread is in a stage.
   std::vector<Stage> resident_networks() const;

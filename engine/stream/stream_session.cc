@@ -139,6 +139,7 @@ StreamSession::StreamSession(std::shared_ptr<Stages> stages, const SessionOption
       threads_(options.threads > 0 ? options.threads : physical_cores()),
       membership_(stages_->join(options.offload_mode)) {
   if (!callbacks_.frame) settings_error("the frame callback is empty");
+  stats_.threads = threads_;
 }
 
 StreamSession::~StreamSession() {

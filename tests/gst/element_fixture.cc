@@ -110,6 +110,7 @@ void ElementTest::SetUp() {
   FakeControls& fake = controls();
   fake.window_ms = fake.jitter_ms = fake.load_ms = 0;
   fake.block_windows = fake.block_loading = false;
+  fake.block_ms = 1;
   fake.load_fault = fake.fault_frame = -1;
   fake.windows = fake.loads = fake.offloads = fake.cancels = fake.clips = 0;
   const StringPtr made(g_dir_make_tmp("normalcrafter-XXXXXX", nullptr));

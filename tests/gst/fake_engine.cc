@@ -29,7 +29,9 @@ class FakeModel final : public Model {
   explicit FakeModel(ModelInfo info) : info_(std::move(info)) { ++controls.models; }
   ~FakeModel() override { --controls.models; }
   const ModelInfo& info() const override { return info_; }
+  std::uint64_t peak_bytes() const override { return 1234567; }
   std::atomic<bool> loaded{false};
+  std::mutex network;  ///< one session at a time, as in the real engine
 
  private:
   ModelInfo info_;
@@ -64,6 +66,7 @@ class FakeSession final : public Session {
               SessionCallbacks callbacks)
       : model_(std::move(model)), options_(options), callbacks_(std::move(callbacks)) {
     ++controls.sessions;
+    stats_.threads = options_.threads > 0 ? options_.threads : 3;
   }
   ~FakeSession() override { --controls.sessions; }
 
@@ -158,9 +161,10 @@ class FakeSession final : public Session {
   }
 
   void sleep(int milliseconds) const {
-    for (int i = 0; i < milliseconds; ++i) {
+    const int block = std::max(1, controls.block_ms.load());
+    for (int i = 0; i < milliseconds; i += block) {
       check();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(block));
     }
     check();
   }
@@ -171,7 +175,20 @@ class FakeSession final : public Session {
     stats_.stage_seconds[static_cast<int>(stage)] += seconds.count();
   }
 
+  /// Waits as long as another session of the model is in a window.
+  std::unique_lock<std::mutex> take_model() const {
+    std::unique_lock lock(model_->network, std::try_to_lock);
+    if (lock) return lock;
+    const Inside inside(controls.waiting);
+    while (!lock.try_lock()) {
+      check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return lock;
+  }
+
   void run_window(int start) {
+    const std::unique_lock lock = take_model();
     const Inside inside(controls.in_window);
     const auto began = std::chrono::steady_clock::now();
     int milliseconds = controls.window_ms;
@@ -216,8 +233,9 @@ class FakeSession final : public Session {
         // On 8 bits, so that it wraps alike at both depths.
         const auto byte = [pixel](int c) { return pixel[c] >> 8; };
         wide.push_back(widen(options_.flip_x ? byte(0) : 255 - byte(0)));
-        wide.push_back(widen(byte(1) + 7 * index));
-        wide.push_back(widen(byte(2) + last_start_[index]));
+        const auto flipped = [](bool flip, int value) { return flip ? 255 - value : value; };
+        wide.push_back(widen(flipped(options_.flip_y, byte(1) + 7 * index)));
+        wide.push_back(widen(flipped(options_.flip_z, byte(2) + last_start_[index])));
       }
     }
     NormalView view{static_cast<std::uint64_t>(index), size, wide.data(), size.width * 6,
@@ -229,6 +247,14 @@ class FakeSession final : public Session {
       view.data = narrow.data();
       view.row_stride = size.width * 3;
       view.format = SampleFormat::U8;
+    }
+    std::vector<float> vectors;
+    if (options_.output_format == SampleFormat::F32) {
+      for (const std::uint16_t sample : wide)
+        vectors.push_back(static_cast<float>(sample) / 65535.0F * 2.0F - 1.0F);
+      view.data = vectors.data();
+      view.row_stride = size.width * 12;
+      view.format = SampleFormat::F32;
     }
     check();
     {
@@ -274,7 +300,8 @@ class FakeEngine final : public Engine {
     if (auto model = known.lock()) return model;
     auto model = std::make_shared<FakeModel>(
         ModelInfo{options.directory, "cpu", "CPU",
-                  options.dtype == Dtype::Auto ? Dtype::Float32 : options.dtype, ""});
+                  options.dtype == Dtype::Auto ? Dtype::Float32 : options.dtype,
+                  stated_axes(options.directory)});
     known = model;
     log(LogLevel::Info, "fake model opened");
     return model;
@@ -293,6 +320,13 @@ class FakeEngine final : public Engine {
   }
 
  private:
+  /// The file "axes" stands for normalcrafter.json.
+  static std::string stated_axes(const std::string& directory) {
+    std::string axes;
+    std::ifstream(std::filesystem::path(directory) / "axes") >> axes;
+    return axes;
+  }
+
   /// A good model's directory holds a file "weights" that says "good".
   static void check_directory(const std::string& directory) {
     const std::filesystem::path file = std::filesystem::path(directory) / "weights";

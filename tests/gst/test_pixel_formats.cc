@@ -160,7 +160,7 @@ TEST(PixelFormats, AllThatThePadsOfferAreTested) {
   GValue list = G_VALUE_INIT;
   g_value_init(&list, GST_TYPE_LIST);
   gst_init(nullptr, nullptr);
-  ASSERT_TRUE(gst_value_deserialize(&list, NORMALCRAFTER_FORMATS));
+  ASSERT_TRUE(gst_value_deserialize(&list, NORMALCRAFTER_OUTPUT_FORMATS));
   EXPECT_EQ(gst_value_list_get_size(&list) * 6, layouts().size());
   g_value_unset(&list);
 }

@@ -1,6 +1,7 @@
 // A loaded model, shared by the sessions that use it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "normalcrafter/options.h"
@@ -22,6 +23,9 @@ class Model {
  public:
   virtual ~Model() = default;
   virtual const ModelInfo& info() const = 0;
+  /// Greatest number of bytes in use so far: on the CPU by the whole process (its resident set), on
+  /// another device by LibTorch's tensors there. 0 if it cannot be told. From any thread.
+  virtual std::uint64_t peak_bytes() const = 0;
 };
 
 }  // namespace normalcrafter
