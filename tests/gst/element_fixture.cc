@@ -96,6 +96,17 @@ std::vector<int> Messages::progress() {
   return types;
 }
 
+std::vector<const GstStructure*> Messages::structures(const char* name) {
+  collect();
+  std::vector<const GstStructure*> found;
+  for (GstMessage* message : messages_) {
+    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ELEMENT && gst_message_has_name(message, name)) {
+      found.push_back(gst_message_get_structure(message));
+    }
+  }
+  return found;
+}
+
 FakeControls& ElementTest::controls() {
   static FakeControls* const found = [] {
     void* library = dlopen(g_getenv("NORMALCRAFTER_ENGINE"), RTLD_NOW | RTLD_LOCAL);

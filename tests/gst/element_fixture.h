@@ -41,6 +41,9 @@ class Messages {
   /// True if there is exactly one error, of this domain and code, and its text contains `text`.
   testing::AssertionResult one_error(GQuark domain, int code, const std::string& text);
   std::vector<int> progress();  ///< GstProgressType
+  /// Of the element messages of that name.
+  std::vector<const GstStructure*> structures(const char* name);
+  GstBus* bus() { return bus_; }
 
  private:
   void collect();

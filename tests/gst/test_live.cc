@@ -1,4 +1,7 @@
-// Live sources: dropping, latency, statistics.
+// Live sources: dropping, latency, statistics (case 15). NORMALCRAFTER_CAMERA_SECONDS makes the
+// camera's run longer; at 60 it also runs at a camera's 30 frames per second.
+#include <cstdlib>
+
 #include "element_fixture.h"
 
 namespace normalcrafter {
@@ -105,6 +108,119 @@ TEST_F(LiveTest, AnUnknownFrameRateCountsAsTwentyFive) {
   EXPECT_EQ(reported_latency(), 25 * kFrame);
 }
 
+TEST_F(LiveTest, LatencyIsAddedToUpstreamsLiveOrNot) {
+  play();
+  struct Upstream {
+    gboolean live;
+    GstClockTime min, max;
+  };
+  Upstream upstream;
+  const gulong probe = gst_pad_add_probe(
+      harness_->srcpad, GST_PAD_PROBE_TYPE_QUERY_UPSTREAM,
+      [](GstPad*, GstPadProbeInfo* info, gpointer data) {
+        GstQuery* query = GST_PAD_PROBE_INFO_QUERY(info);
+        if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY) return GST_PAD_PROBE_OK;
+        const auto* answer = static_cast<Upstream*>(data);
+        gst_query_set_latency(query, answer->live, answer->min, answer->max);
+        return GST_PAD_PROBE_HANDLED;
+      },
+      &upstream, nullptr);
+  GstPad* source = gst_element_get_static_pad(element_, "src");
+  const auto ask = [&](Upstream asked) {
+    upstream = asked;
+    GstQuery* query = gst_query_new_latency();
+    EXPECT_TRUE(gst_pad_query(source, query));
+    gst_query_parse_latency(query, &asked.live, &asked.min, &asked.max);
+    gst_query_unref(query);
+    return asked;
+  };
+  const Upstream live = ask({TRUE, 5, 7});
+  EXPECT_TRUE(live.live);
+  EXPECT_EQ(live.min, 5 + 25 * kFrame);
+  EXPECT_EQ(live.max, 7 + (25 + 14) * kFrame) << "a full queue of 14 more";
+  const Upstream unbounded = ask({TRUE, 5, GST_CLOCK_TIME_NONE});
+  EXPECT_EQ(unbounded.max, GST_CLOCK_TIME_NONE);
+  const Upstream file = ask({FALSE, 0, GST_CLOCK_TIME_NONE});
+  EXPECT_FALSE(file.live);
+  EXPECT_EQ(file.min, 25 * kFrame);
+  gst_util_set_object_arg(G_OBJECT(element_), "leaky", "downstream");
+  EXPECT_EQ(ask({TRUE, 5, GST_CLOCK_TIME_NONE}).max, (25 + 14) * kFrame) << "the rest is dropped";
+  EXPECT_EQ(ask({TRUE, 5, 30 * kFrame}).max, 30 * kFrame);
+  gst_pad_remove_probe(harness_->srcpad, probe);
+  gst_object_unref(source);
+}
+
+struct Delay {
+  const char* tail;
+  int window, step, chunk, per_pass, window_ms;
+};
+
+class MeasuredDelay : public LiveTest, public testing::WithParamInterface<Delay> {
+ protected:
+  /// The greatest time from a frame's arrival to its leaving, of frames that come every 5 ms.
+  GstClockTime measure(int frames) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<Clock::time_point> arrivals(frames);
+    GstClockTime greatest = 0;
+    int out = 0;
+    const auto take = [&] {
+      while (BufferPtr buffer{gst_harness_try_pull(harness_)}) {
+        const std::chrono::nanoseconds delay = Clock::now() - arrivals[out++];
+        greatest = std::max(greatest, static_cast<GstClockTime>(delay.count()));
+      }
+    };
+    auto next = Clock::now();
+    for (int i = 0; i < frames; ++i) {
+      while (Clock::now() < next) {
+        take();
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+      arrivals[i] = next;
+      next += kPeriod;
+      EXPECT_EQ(push(i, kCaps), GST_FLOW_OK);
+    }
+    EXPECT_GT(out, frames / 2);
+    return greatest;
+  }
+  static constexpr auto kPeriod = std::chrono::milliseconds(5);
+  static constexpr const char* kCaps = "video/x-raw,format=RGB,width=8,height=6,framerate=200/1";
+};
+
+TEST_P(MeasuredDelay, IsWithinTheReportedLatencyAndNotFarBelow) {
+  const Delay delay = GetParam();
+  gst_util_set_object_arg(G_OBJECT(element_), "tail-mode", delay.tail);
+  g_object_set(element_, "window-size", delay.window, "step-size", delay.step,
+               "vae-decode-chunk-size", delay.chunk, "windows-per-pass", delay.per_pass, nullptr);
+  controls().window_ms = delay.window_ms;
+  play(kCaps);
+  const GstClockTime measured = measure(120);
+  const GstClockTime reported = reported_latency();
+  // A busy machine wakes threads late.
+  EXPECT_LE(measured, reported + 40 * GST_MSECOND);
+  EXPECT_GE(measured, reported / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Case15, MeasuredDelay,
+                         testing::Values(Delay{"anchored", 14, 10, 4, 1, 0},
+                                         Delay{"anchored", 14, 10, 4, 1, 30},
+                                         Delay{"anchored", 8, 4, 1, 2, 10},
+                                         Delay{"repeat", 14, 10, 1, 1, 20},
+                                         Delay{"repeat", 6, 6, 4, 1, 20}));
+
+TEST_F(LiveTest, WithARepeatedTailAFrameLeavesAsSoonAsItsWindowHasRun) {
+  gst_util_set_object_arg(G_OBJECT(element_), "tail-mode", "repeat");
+  g_object_set(element_, "window-size", 4, "step-size", 3, "vae-decode-chunk-size", 1, nullptr);
+  play();
+  for (int i = 0; i < 16; ++i) {
+    push_frames(i, 1);
+    // Windows 0-3, 3-6, 6-9, ... each let their first three frames go when their last has come.
+    const guint expected = i < 3 ? 0 : (i - 3) / 3 * 3 + 3;
+    ASSERT_TRUE(eventually([&] { return stat("frames-in") == static_cast<guint64>(i) + 1; }));
+    EXPECT_TRUE(eventually([&] { return gst_harness_buffers_received(harness_) == expected; }))
+        << "after frame " << i;
+  }
+}
+
 TEST_F(LiveTest, TheRepeatedTailHasTheLowerLatency) {
   gst_util_set_object_arg(G_OBJECT(element_), "tail-mode", "repeat");
   g_object_set(element_, "vae-decode-chunk-size", 1, nullptr);
@@ -127,7 +243,194 @@ TEST_F(LiveTest, StatisticsCountWhatHappened) {
   EXPECT_STREQ(gst_structure_get_string(stats, "device"), "cpu");
   EXPECT_STREQ(gst_structure_get_string(stats, "dtype"), "float32");
   EXPECT_TRUE(gst_structure_has_field_typed(stats, "unet-seconds", G_TYPE_DOUBLE));
+  int threads = 0;
+  EXPECT_TRUE(gst_structure_get_int(stats, "threads", &threads));
+  EXPECT_EQ(threads, 3) << "what the engine took for threads=0";
+  EXPECT_EQ(stat("peak-bytes"), 1234567u) << "what the engine says";
   gst_structure_free(stats);
+}
+
+TEST_F(LiveTest, EachPassOfWindowsIsAnElementMessage) {
+  controls().window_ms = 5;
+  g_object_set(element_, "windows-per-pass", 2, nullptr);
+  play();
+  push_frames(0, 34);
+  EXPECT_TRUE(send_eos());
+  std::vector<guint64> windows;
+  std::vector<guint> in_pass;
+  for (const GstStructure* structure : messages_->structures("normalcrafter-window")) {
+    guint64 total = 0;
+    guint here = 0;
+    double seconds = 0;
+    EXPECT_TRUE(gst_structure_get(structure, "windows", G_TYPE_UINT64, &total, "windows-in-pass",
+                                  G_TYPE_UINT, &here, "unet-seconds", G_TYPE_DOUBLE, &seconds,
+                                  nullptr));
+    EXPECT_GE(seconds, 0.004 * here);
+    EXPECT_LT(seconds, 1.0);
+    for (const char* field : {"frames-in", "frames-out", "frames-dropped", "frames-queued",
+                              "clip-seconds", "encode-seconds", "decode-seconds", "latency"}) {
+      EXPECT_TRUE(gst_structure_has_field(structure, field)) << field;
+    }
+    windows.push_back(total);
+    in_pass.push_back(here);
+  }
+  // Windows from 0 and 10 together; from 20 with the clip's end.
+  EXPECT_EQ(windows, (std::vector<guint64>{2, 3}));
+  EXPECT_EQ(in_pass, (std::vector<guint>{2, 1}));
+}
+
+TEST_F(LiveTest, QosNeitherDropsFramesNorReachesTheDecoder) {
+  play();
+  push_frames(0, 10);
+  GstPad* source = gst_element_get_static_pad(element_, "src");
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(gst_pad_send_event(
+        source, gst_event_new_qos(GST_QOS_TYPE_UNDERFLOW, 3.0, GST_SECOND, i * kFrame)));
+  }
+  gst_object_unref(source);
+  push_frames(10, 14);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(24), offline_clip(0, 24));
+  int qos = 0;
+  while (EventPtr event{gst_harness_try_pull_upstream_event(harness_)}) {
+    if (GST_EVENT_TYPE(event.get()) == GST_EVENT_QOS) ++qos;
+  }
+  EXPECT_EQ(qos, 0) << "a decoder would skip frames";
+}
+
+TEST_F(LiveTest, AForceKeyUnitEventStartsANewClipWhereThatIsAskedFor) {
+  g_object_set(element_, "restart-on-key-unit", TRUE, nullptr);
+  play();
+  Recorder recorder(element_);
+  push_frames(0, 5);
+  EXPECT_TRUE(send(
+      gst_video_event_new_downstream_force_key_unit(5 * kFrame, 5 * kFrame, 5 * kFrame, FALSE, 1)));
+  push_frames(5, 4);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+  EXPECT_EQ(pull_colours(4), offline_clip(5, 4));
+  const std::vector<std::string> log = recorder.log();
+  ASSERT_GT(log.size(), 5u);
+  EXPECT_EQ(log[4], "frame 4");
+  EXPECT_EQ(log[5], "custom-downstream");
+}
+
+TEST_F(LiveTest, AForceKeyUnitEventOnlyKeepsItsPlaceOtherwise) {
+  play();
+  push_frames(0, 5);
+  EXPECT_TRUE(send(
+      gst_video_event_new_downstream_force_key_unit(5 * kFrame, 5 * kFrame, 5 * kFrame, FALSE, 1)));
+  push_frames(5, 4);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(9), offline_clip(0, 9));
+}
+
+/// A camera, a leaky queue and the element, as in a live pipeline.
+class CameraTest : public LiveTest {
+ protected:
+  void SetUp() override {
+    LiveTest::SetUp();
+    const std::string file =
+        std::string(g_getenv("NORMALCRAFTER_TEST_PLUGINS")) + "/libgstcoreelements.so";
+    GstPlugin* plugin = gst_plugin_load_file(file.c_str(), nullptr);
+    if (plugin == nullptr) GTEST_SKIP() << file << " is not there";
+    gst_registry_add_plugin(gst_registry_get(), plugin);
+    gst_object_unref(plugin);
+  }
+
+  /// The element gets a parent, the bin, which the harness plays.
+  void play_behind_a_leaky_queue(const char* caps) {
+    bin_ = gst_bin_new(nullptr);
+    queue_ = gst_element_factory_make("queue", nullptr);
+    g_object_set(queue_, "max-size-buffers", 4, "max-size-bytes", 0, "max-size-time", guint64{0},
+                 nullptr);
+    gst_util_set_object_arg(G_OBJECT(queue_), "leaky", "downstream");
+    gst_bin_add_many(GST_BIN(bin_), queue_, element_, nullptr);
+    gst_element_link(queue_, element_);
+    for (auto [element, name] : {std::pair(queue_, "sink"), std::pair(element_, "src")}) {
+      GstPad* pad = gst_element_get_static_pad(element, name);
+      gst_element_add_pad(bin_, gst_ghost_pad_new(name, pad));
+      gst_object_unref(pad);
+    }
+    gst_object_ref_sink(bin_);
+    // A bin gives its children a bus of its own; the element shall keep the test's.
+    gst_element_set_bus(element_, messages_->bus());
+    harness_ = gst_harness_new_with_element(bin_, "sink", "src");
+    gst_harness_set_src_caps_str(harness_, caps);
+  }
+
+  void TearDown() override {
+    if (harness_ != nullptr) {
+      gst_harness_teardown(harness_);
+      harness_ = nullptr;
+      gst_element_set_state(bin_, GST_STATE_NULL);
+      gst_bin_remove(GST_BIN(bin_), element_);
+      gst_object_unref(bin_);
+    }
+    LiveTest::TearDown();
+  }
+
+  GstElement* bin_ = nullptr;
+  GstElement* queue_ = nullptr;
+};
+
+TEST_F(CameraTest, DroppingFramesInFrontOfASlowNetworkKeepsItsWindowsAndItsLatencyBounded) {
+  using Clock = std::chrono::steady_clock;
+  const char* text = g_getenv("NORMALCRAFTER_CAMERA_SECONDS");
+  const int seconds = text != nullptr ? std::max(1, std::atoi(text)) : 3;
+  // Time runs faster in the short test: 300 frames per second instead of 30.
+  const bool real = seconds >= 60;
+  const int rate = real ? 30 : 300;
+  const GstClockTime period = GST_SECOND / rate;
+  const std::string caps =
+      "video/x-raw,format=RGB,width=8,height=6,framerate=" + std::to_string(rate) + "/1";
+  // Ten new frames a window take as long as twenty frames of the camera.
+  controls().window_ms = 20 * 1000 / rate;
+  g_object_set(element_, "max-size-buffers", 4, nullptr);
+  play_behind_a_leaky_queue(caps.c_str());
+
+  const int frames = seconds * rate;
+  std::vector<Clock::time_point> arrivals(frames);
+  GstClockTime early = 0;
+  GstClockTime late = 0;
+  int out = 0;
+  int last = -1;
+  auto next = Clock::now();
+  const auto take = [&](int now) {
+    while (BufferPtr buffer{gst_harness_try_pull(harness_)}) {
+      const int number = static_cast<int>((GST_BUFFER_PTS(buffer.get()) + period / 2) / period);
+      EXPECT_GT(number, last) << "frames keep their order";
+      last = number;
+      const std::chrono::nanoseconds passed = Clock::now() - arrivals[number];
+      GstClockTime& greatest = now < frames / 2 ? early : late;
+      greatest = std::max(greatest, static_cast<GstClockTime>(passed.count()));
+      ++out;
+    }
+  };
+  bool dropped = false;
+  for (int i = 0; i < frames; ++i) {
+    while (Clock::now() < next) {
+      take(i);
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+    arrivals[i] = next;
+    next += std::chrono::nanoseconds(period);
+    if (std::exchange(dropped, i % 10 == 7)) continue;
+    BufferPtr buffer = frame(i);
+    GST_BUFFER_PTS(buffer.get()) = i * period;
+    GST_BUFFER_DURATION(buffer.get()) = period;
+    if (i % 10 == 9) GST_BUFFER_FLAG_SET(buffer.get(), GST_BUFFER_FLAG_DISCONT);
+    ASSERT_EQ(push_buffer(std::move(buffer)), GST_FLOW_OK) << "the camera is never held up";
+  }
+  EXPECT_EQ(controls().clips, 0) << "a dropped frame restarted the window";
+  EXPECT_GT(out, frames / 5) << "the network was kept busy";
+  EXPECT_LT(out, frames * 3 / 4) << "the network was not slow";
+  const GstClockTime reported = reported_latency();
+  // Beside the element's latency, what waits in the two queues: 8 frames of the network's time.
+  const GstClockTime bound = reported + 8 * 2 * period + 60 * GST_MSECOND;
+  EXPECT_LE(early, bound);
+  EXPECT_LE(late, bound) << "latency grows";
+  RecordProperty("frames-out", out);
 }
 
 TEST_F(LiveTest, DownstreamCannotPull) {

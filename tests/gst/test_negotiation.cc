@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gst_ptr.h"
+#include "tensor_caps.h"
 
 namespace normalcrafter {
 namespace {
@@ -109,6 +110,54 @@ TEST_F(Negotiation, WithoutAPeerTheSizeIsStillRight) {
   const CapsPtr fixed = caps("video/x-raw,format=RGB,width=300,height=201");
   const CapsPtr out(fixate_caps(GST_PAD_SINK, fixed.get(), gst_caps_ref(fixed.get()), kProcessed));
   EXPECT_EQ(field(out, "width"), 100);
+}
+
+TEST_F(Negotiation, TenBitsAreForInputOnly) {
+  const CapsPtr out = transformed(GST_PAD_SINK, "video/x-raw,format=RGB10A2_LE,width=4,height=4");
+  EXPECT_FALSE(gst_caps_can_intersect(out.get(), caps("video/x-raw,format=RGB10A2_LE").get()));
+  EXPECT_TRUE(gst_caps_can_intersect(out.get(), caps("video/x-raw,format=RGBA64_LE").get()));
+  const CapsPtr in = transformed(GST_PAD_SRC, "video/x-raw,format=RGB,width=4,height=4");
+  EXPECT_TRUE(gst_caps_can_intersect(in.get(), caps("video/x-raw,format=BGR10A2_LE").get()));
+}
+
+TEST_F(Negotiation, FloatTensorsComeLastAndHaveThePicturesSizeAndRate) {
+  const CapsPtr out = transformed(
+      GST_PAD_SINK, "video/x-raw,format=RGB,width=300,height=201,framerate=30/1", kProcessed);
+  const guint last = gst_caps_get_size(out.get()) - 1;
+  for (guint i = 0; i < last; ++i) EXPECT_FALSE(is_tensor(gst_caps_get_structure(out.get(), i)));
+  const CapsPtr tensor(gst_caps_copy_nth(out.get(), last));
+  EXPECT_TRUE(gst_caps_is_equal(
+      tensor.get(), caps("other/tensors,format=(string)static,num_tensors=1,types=(string)float32,"
+                         "dimensions=(string)3:100:67:1,framerate=30/1")
+                        .get()));
+}
+
+TEST_F(Negotiation, ATensorDownstreamAsksForVideoOfItsSize) {
+  const CapsPtr in = transformed(
+      GST_PAD_SRC, "other/tensors,format=static,types=float32,dimensions=(string)3:30:20:1");
+  EXPECT_EQ(field(in, "width"), 30);
+  EXPECT_EQ(field(in, "height"), 20);
+  EXPECT_TRUE(gst_caps_can_intersect(in.get(), caps("video/x-raw,format=GBR").get()));
+}
+
+TEST_F(Negotiation, VideoIsTakenWhereTensorsAreAllowedToo) {
+  const CapsPtr fixed = caps("video/x-raw,format=BGR,width=4,height=4");
+  const char* both = "other/tensors,format=static; video/x-raw,format={RGB,BGR},width=4,height=4";
+  const CapsPtr out(fixate_caps(GST_PAD_SINK, fixed.get(), gst_caps_from_string(both), {}));
+  EXPECT_EQ(format(out), "BGR");
+}
+
+TEST_F(Negotiation, OnlyAPictureOfVectorsIsATensorsSize) {
+  const auto size = [](const char* dimensions) {
+    const CapsPtr tensor(
+        gst_caps_new_simple("other/tensors", "dimensions", G_TYPE_STRING, dimensions, nullptr));
+    return tensor_size(gst_caps_get_structure(tensor.get(), 0));
+  };
+  EXPECT_EQ(size("3:640:480:1"), (Size{640, 480}));
+  for (const char* other :
+       {"4:640:480:1", "3:640:480:2", "3:640:480:1:1", "3:0:480:1", "3:640", ""}) {
+    EXPECT_FALSE(size(other)) << other;
+  }
 }
 
 TEST_F(Negotiation, OnlyProgressiveIsProgressive) {
