@@ -11,12 +11,14 @@ namespace normalcrafter {
 struct Unref {
   void operator()(GstBuffer* buffer) const { gst_buffer_unref(buffer); }
   void operator()(GstEvent* event) const { gst_event_unref(event); }
+  void operator()(GstMessage* message) const { gst_message_unref(message); }
   void operator()(GstCaps* caps) const { gst_caps_unref(caps); }
   void operator()(char* text) const { g_free(text); }
 };
 
 using BufferPtr = std::unique_ptr<GstBuffer, Unref>;
 using EventPtr = std::unique_ptr<GstEvent, Unref>;
+using MessagePtr = std::unique_ptr<GstMessage, Unref>;
 using CapsPtr = std::unique_ptr<GstCaps, Unref>;
 using StringPtr = std::unique_ptr<char, Unref>;
 

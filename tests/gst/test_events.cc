@@ -67,6 +67,42 @@ TEST_F(ElementTest, EventsThatAreNotSerializedOvertakeFrames) {
   EXPECT_EQ(recorder.log(), Log{"custom-downstream-oob"});
 }
 
+TEST_F(ElementTest, EventsOfEveryOrderedKindKeepTheirPlace) {
+  play();
+  Recorder recorder(element_);
+  GstToc* toc = gst_toc_new(GST_TOC_SCOPE_GLOBAL);
+  push_frames(0, 2);
+  EXPECT_TRUE(send(gst_event_new_toc(toc, FALSE)));
+  gst_toc_unref(toc);
+  push_frames(2, 2);
+  EXPECT_TRUE(send(gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY,
+                                        gst_structure_new_empty("sticky-marker"))));
+  push_frames(4, 2);
+  EXPECT_TRUE(send(gst_event_new_sink_message(
+      "named", MessagePtr(gst_message_new_latency(GST_OBJECT(element_))).get())));
+  push_frames(6, 10);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(shorten(recorder.log()),
+            (Log{"frames 0-1", "toc", "frames 2-3", "custom-downstream-sticky", "frames 4-5",
+                 "sink-message", "frames 6-15", "eos"}));
+  EXPECT_EQ(controls().clips, 1);
+}
+
+TEST_F(ElementTest, AnEventBeforeTheFirstFramePassesAtOnce) {
+  play();
+  Recorder recorder(element_);
+  EXPECT_TRUE(send(tag_event("first")));
+  EXPECT_EQ(recorder.log(), Log{"tag"});
+}
+
+TEST_F(ElementTest, TheEndOfAStreamGroupPushesWhatIsHeld) {
+  play();
+  Recorder recorder(element_);
+  push_frames(0, 3);
+  EXPECT_TRUE(send(gst_event_new_stream_group_done(1)));
+  EXPECT_EQ(shorten(recorder.log()), (Log{"frames 0-2", "stream-group-done"}));
+}
+
 TEST_F(ElementTest, AGapLongerThanTheLatencyEndsTheClip) {
   play();
   Recorder recorder(element_);
@@ -110,16 +146,85 @@ TEST_F(ElementTest, ReconfigureInAWindowNeitherHangsNorLosesFrames) {
   EXPECT_EQ(pull_colours(15), offline_clip(0, 15));
 }
 
-TEST_F(ElementTest, ADrainQueryPushesAPartialWindow) {
+TEST_F(ElementTest, DownstreamsNewFormatInAWindowTakesEffectWithoutLosingFrames) {
+  constexpr const char* kBgr = "video/x-raw,format=BGR,width=8,height=6,framerate=25/1";
   play();
+  Recorder recorder(element_);
   push_frames(0, 5);
-  GstQuery* query = gst_query_new_drain();
-  GstPad* sink = gst_element_get_static_pad(element_, "sink");
-  gst_pad_query(sink, query);
-  gst_object_unref(sink);
-  gst_query_unref(query);
+  gst_harness_set_sink_caps_str(harness_, "video/x-raw,format=BGR");  // sends RECONFIGURE
+  push_frames(5, 4);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(shorten(recorder.log()), (Log{"frames 0-4", "caps", "frames 5-8", "eos"}));
+  EXPECT_EQ(pull_colours(5), offline_clip(0, 5)) << "in the format that they were made for";
+  const std::vector<Colour> rest = offline_clip(5, 4);
+  for (int i = 0; i < 4; ++i) {
+    const Colour bgr = colour_of(pull().get(), kBgr);
+    EXPECT_EQ((Colour{bgr.b, bgr.g, bgr.r}), rest[i]);
+  }
+}
+
+class DrainTest : public ElementTest {
+ protected:
+  bool drain() {
+    GstQuery* query = gst_query_new_drain();
+    GstPad* sink = gst_element_get_static_pad(element_, "sink");
+    const bool answered = gst_pad_query(sink, query);
+    gst_object_unref(sink);
+    gst_query_unref(query);
+    return answered;
+  }
+
+  /// DRAIN queries that reach downstream are answered, and counted.
+  void answer_downstream() {
+    gst_pad_add_probe(
+        harness_->sinkpad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM,
+        [](GstPad*, GstPadProbeInfo* info, gpointer count) {
+          if (GST_QUERY_TYPE(GST_PAD_PROBE_INFO_QUERY(info)) != GST_QUERY_DRAIN) {
+            return GST_PAD_PROBE_OK;
+          }
+          ++*static_cast<int*>(count);
+          return GST_PAD_PROBE_HANDLED;
+        },
+        &reached_downstream_, nullptr);
+  }
+
+  int reached_downstream_ = 0;
+};
+
+TEST_F(DrainTest, APartialWindowIsPushedBeforeTheQueryGoesOn) {
+  play();
+  answer_downstream();
+  push_frames(0, 5);
+  EXPECT_TRUE(drain());
   EXPECT_EQ(gst_harness_buffers_received(harness_), 5);
+  EXPECT_EQ(reached_downstream_, 1);
+  push_frames(5, 4);
+  EXPECT_TRUE(send_eos());
   EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+  EXPECT_EQ(pull_colours(4), offline_clip(5, 4)) << "a clip of its own";
+}
+
+TEST_F(DrainTest, WithNothingHeldTheQueryJustGoesOn) {
+  play();
+  answer_downstream();
+  EXPECT_TRUE(drain());
+  EXPECT_EQ(reached_downstream_, 1);
+  EXPECT_EQ(controls().windows, 0);
+}
+
+TEST_F(DrainTest, AFlushEndsAWaitingQuery) {
+  controls().block_windows = true;
+  play();
+  answer_downstream();
+  push_frames(0, 5);
+  bool answered = true;
+  std::thread upstream([&] { answered = drain(); });
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; }));
+  EXPECT_TRUE(send(gst_event_new_flush_start()));
+  upstream.join();
+  EXPECT_FALSE(answered);
+  EXPECT_EQ(reached_downstream_, 0);
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
 }
 
 TEST_F(ElementTest, ASegmentEndsTheClip) {
@@ -175,6 +280,89 @@ TEST_F(ElementTest, PositionIsTheLastPushedFramesStreamTime) {
   gst_object_unref(source);
 }
 
+TEST_F(ElementTest, PositionCountsFromTheSegmentsTime) {
+  play();
+  GstSegment segment;
+  gst_segment_init(&segment, GST_FORMAT_TIME);
+  segment.start = 10 * kFrame;
+  segment.time = 1000 * kFrame;
+  ASSERT_TRUE(send(gst_event_new_segment(&segment)));
+  push_frames(12, 5);
+  EXPECT_TRUE(send_eos());
+  gint64 position = -1;
+  GstPad* source = gst_element_get_static_pad(element_, "src");
+  EXPECT_TRUE(gst_pad_query_position(source, GST_FORMAT_TIME, &position));
+  gst_object_unref(source);
+  EXPECT_EQ(position, static_cast<gint64>((1000 + 6) * kFrame));
+}
+
+TEST_F(ElementTest, FramesWithoutTimestampsStayWithoutAndAreOneClip) {
+  play();
+  for (int i = 0; i < 9; ++i) {
+    BufferPtr buffer = frame(i);
+    GST_BUFFER_PTS(buffer.get()) = GST_BUFFER_DURATION(buffer.get()) = GST_CLOCK_TIME_NONE;
+    if (i == 4) GST_BUFFER_FLAG_SET(buffer.get(), GST_BUFFER_FLAG_DISCONT);
+    ASSERT_EQ(push_buffer(std::move(buffer)), GST_FLOW_OK);
+  }
+  EXPECT_TRUE(send_eos());
+  const std::vector<Colour> expected = offline_clip(0, 9);
+  for (int i = 0; i < 9; ++i) {
+    const BufferPtr buffer = pull();
+    ASSERT_TRUE(buffer);
+    EXPECT_FALSE(GST_BUFFER_PTS_IS_VALID(buffer.get()));
+    EXPECT_FALSE(GST_BUFFER_DURATION_IS_VALID(buffer.get()));
+    EXPECT_EQ(GST_BUFFER_IS_DISCONT(buffer.get()) != FALSE, i == 4) << "frame " << i;
+    EXPECT_EQ(colour_of(buffer.get()), expected[i]);
+  }
+}
+
+TEST_F(ElementTest, InReverseFramesRunBackAndOnlyAJumpEndsTheClip) {
+  play();
+  GstSegment segment;
+  gst_segment_init(&segment, GST_FORMAT_TIME);
+  segment.rate = -1.0;
+  segment.stop = segment.position = 200 * kFrame;
+  ASSERT_TRUE(send(gst_event_new_segment(&segment)));
+  const auto push_discont = [this](int number) {
+    BufferPtr buffer = frame(number);
+    GST_BUFFER_FLAG_SET(buffer.get(), GST_BUFFER_FLAG_DISCONT);
+    EXPECT_EQ(push_buffer(std::move(buffer)), GST_FLOW_OK);
+  };
+  // Each group of pictures begins with DISCONT.
+  for (int number = 199; number > 189; --number) {
+    number % 5 == 4 ? push_discont(number) : push_frames(number, 1);
+  }
+  EXPECT_EQ(gst_harness_buffers_received(harness_), 0) << "running back is no jump here";
+  push_discont(100);
+  EXPECT_EQ(gst_harness_buffers_received(harness_), 10) << "95 frames skipped are one";
+  push_discont(101);
+  EXPECT_EQ(gst_harness_buffers_received(harness_), 11) << "and so is running forth";
+  EXPECT_TRUE(send_eos());
+  gint64 position = -1;
+  GstPad* source = gst_element_get_static_pad(element_, "src");
+  EXPECT_TRUE(gst_pad_query_position(source, GST_FORMAT_TIME, &position));
+  gst_object_unref(source);
+  EXPECT_EQ(position, static_cast<gint64>(101 * kFrame));
+}
+
+TEST_F(ElementTest, ASegmentSeekEndsItsClipWithSegmentDone) {
+  play();
+  GstSegment segment;
+  gst_segment_init(&segment, GST_FORMAT_TIME);
+  segment.flags = GST_SEGMENT_FLAG_SEGMENT;
+  ASSERT_TRUE(send(gst_event_new_segment(&segment)));
+  Recorder recorder(element_);
+  push_frames(0, 4);
+  EXPECT_TRUE(send(gst_event_new_segment_done(GST_FORMAT_TIME, 4 * kFrame)));
+  ASSERT_TRUE(send(gst_event_new_segment(&segment)));
+  push_frames(0, 4);
+  EXPECT_TRUE(send(gst_event_new_segment_done(GST_FORMAT_TIME, 4 * kFrame)));
+  EXPECT_EQ(shorten(recorder.log()),
+            (Log{"frames 0-3", "segment-done", "segment", "frames 4-7", "segment-done"}));
+  EXPECT_EQ(pull_colours(4), offline_clip(0, 4));
+  EXPECT_EQ(pull_colours(4), offline_clip(0, 4));
+}
+
 TEST_F(ElementTest, InterlacedVideoIsRefusedOnceWithAReason) {
   play();
   send(gst_event_new_caps(
@@ -188,16 +376,6 @@ TEST_F(ElementTest, InterlacedVideoIsRefusedOnceWithAReason) {
   push_frames(0, 3);
   EXPECT_TRUE(send_eos());
   EXPECT_EQ(pull_colours(3), offline_clip(0, 3));
-}
-
-TEST_F(ElementTest, ATurnedVideoIsWarnedAbout) {
-  play();
-  EXPECT_TRUE(
-      send(gst_event_new_tag(gst_tag_list_new(GST_TAG_IMAGE_ORIENTATION, "rotate-90", nullptr))));
-  EXPECT_EQ(messages_->count(GST_MESSAGE_WARNING), 1);
-  EXPECT_TRUE(
-      send(gst_event_new_tag(gst_tag_list_new(GST_TAG_IMAGE_ORIENTATION, "rotate-0", nullptr))));
-  EXPECT_EQ(messages_->count(GST_MESSAGE_WARNING), 1);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Faults: one error message each, in the right domain, and a clean start afterwards (cases 12 to
-// 14).
+// 14 and 20).
 #include "element_fixture.h"
 
 namespace normalcrafter {
@@ -151,6 +151,52 @@ TEST_F(ElementTest, AnUnknownDeviceIsOneError) {
   EXPECT_TRUE(messages_->one_error(GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_INIT, "cuda:9"));
 }
 
+class OutOfMemory : public ElementTest {
+ protected:
+  void SetUp() override {
+    ElementTest::SetUp();
+    controls().fault_code = controls().load_fault = static_cast<int>(ErrorCode::OutOfMemory);
+  }
+  void expect_advice_and_recovery() {
+    EXPECT_TRUE(messages_->one_error(GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NO_SPACE_LEFT,
+                                     "Lower max-resolution"));
+    stop();
+    controls().load_fault = controls().fault_frame = -1;
+    g_object_set(element_, "max-resolution", 64, nullptr);
+    play();
+    push_frames(0, 15);
+    EXPECT_TRUE(send_eos());
+    EXPECT_EQ(pull_colours(15), offline_clip(0, 15));
+    EXPECT_EQ(messages_->errors().size(), 1u);
+  }
+};
+
+TEST_F(OutOfMemory, WhileLoadingSaysWhatToLowerAndLessPlays) {
+  play();
+  expect_advice_and_recovery();
+}
+
+TEST_F(OutOfMemory, InAWindowSaysWhatToLowerAndLessPlays) {
+  controls().load_fault = -1;
+  controls().fault_frame = 3;
+  play();
+  push_frames(0, 13);
+  push(13);
+  expect_advice_and_recovery();
+}
+
+TEST_F(ElementTest, AnotherDeviceAfterAnUnknownOnePlays) {
+  g_object_set(element_, "device", "cuda:9", nullptr);
+  EXPECT_EQ(gst_element_set_state(element_, GST_STATE_PLAYING), GST_STATE_CHANGE_FAILURE);
+  gst_element_set_state(element_, GST_STATE_NULL);
+  g_object_set(element_, "device", "cpu", nullptr);
+  play();
+  push_frames(0, 5);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+  EXPECT_EQ(messages_->errors().size(), 1u);
+}
+
 TEST_F(ElementTest, PropertiesThatCannotWorkTogetherFailTheStateChange) {
   g_object_set(element_, "window-size", 5, "step-size", 6, nullptr);
   EXPECT_EQ(gst_element_set_state(element_, GST_STATE_PAUSED), GST_STATE_CHANGE_FAILURE);
@@ -218,6 +264,45 @@ TEST_F(ElementTest, NotLinkedIsForgottenWithAReconfigure) {
   EXPECT_TRUE(send_eos());
   EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
 }
+
+TEST_F(ElementTest, AnUnlinkedElementPlaysOnWhenItIsLinkedAgain) {
+  play();
+  GstPad* source = gst_element_get_static_pad(element_, "src");
+  ASSERT_TRUE(gst_pad_unlink(source, harness_->sinkpad));
+  push_frames(0, 23);
+  push(23);
+  EXPECT_TRUE(eventually([this] { return push(24) == GST_FLOW_NOT_LINKED; }));
+  ASSERT_EQ(gst_pad_link(source, harness_->sinkpad), GST_PAD_LINK_OK);  // sends RECONFIGURE
+  gst_object_unref(source);
+  push_frames(0, 5);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+class DownstreamErrors : public ElementTest, public testing::WithParamInterface<GstFlowReturn> {};
+
+TEST_P(DownstreamErrors, ReachUpstreamOnceTheyHappenAndEmptyTheQueue) {
+  play();
+  Refusal refusal(element_, GetParam());
+  push_frames(0, 23);
+  push(23);
+  EXPECT_TRUE(eventually([this] { return push(24) == GetParam(); }));
+  EXPECT_EQ(gst_harness_buffers_received(harness_), 0);
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0) << "the one who failed has told";
+}
+
+TEST_P(DownstreamErrors, AreTheElementsOwnWhenUpstreamHasEnded) {
+  play();
+  Refusal refusal(element_, GetParam());
+  push_frames(0, 5);
+  send_eos();
+  EXPECT_TRUE(messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, ""));
+}
+
+INSTANTIATE_TEST_SUITE_P(Case12, DownstreamErrors,
+                         testing::Values(GST_FLOW_ERROR, GST_FLOW_NOT_NEGOTIATED,
+                                         GST_FLOW_CUSTOM_ERROR));
 
 TEST_F(ElementTest, EosAfterNotLinkedIsAnError) {
   play();

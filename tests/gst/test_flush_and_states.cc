@@ -155,6 +155,65 @@ TEST_F(FlushTest, AllocationIsAnsweredMeanwhile) {
   expect_clean_clip();
 }
 
+TEST_F(FlushTest, WhileDownstreamHoldsAnAllocationQuery) {
+  harness_ = gst_harness_new_with_element(element_, "sink", "src");
+  // As a queue does it: the query waits until the frames before it are gone, or a flush.
+  struct Downstream {
+    std::atomic<bool> asked{false};
+    std::atomic<bool> flushing{false};
+  } downstream;
+  GstPad* source = gst_element_get_static_pad(element_, "src");
+  const gulong queries = gst_pad_add_probe(
+      source, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM,
+      [](GstPad*, GstPadProbeInfo* info, gpointer data) {
+        if (GST_QUERY_TYPE(GST_PAD_PROBE_INFO_QUERY(info)) != GST_QUERY_ALLOCATION) {
+          return GST_PAD_PROBE_OK;
+        }
+        auto* state = static_cast<Downstream*>(data);
+        state->asked = true;
+        while (!state->flushing) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return GST_PAD_PROBE_DROP;
+      },
+      &downstream, nullptr);
+  const gulong flushes = gst_pad_add_probe(
+      source, static_cast<GstPadProbeType>(GST_PAD_PROBE_TYPE_EVENT_FLUSH),
+      [](GstPad*, GstPadProbeInfo*, gpointer data) {
+        static_cast<Downstream*>(data)->flushing = true;
+        return GST_PAD_PROBE_OK;
+      },
+      &downstream, nullptr);
+  std::thread upstream([&] {
+    gst_harness_set_src_caps_str(harness_, kCaps8x6);
+    for (int i = 0; i < 30 && push(i) == GST_FLOW_OK; ++i) {
+    }
+  });
+  ASSERT_TRUE(eventually([&] { return downstream.asked.load(); }));
+  const auto start = Clock::now();
+  EXPECT_TRUE(send(gst_event_new_flush_start()));
+  upstream.join();
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+  EXPECT_LT(Clock::now() - start, kSoon);
+  gst_pad_remove_probe(source, queries);
+  gst_pad_remove_probe(source, flushes);
+  gst_object_unref(source);
+  send(gst_event_new_caps(CapsPtr(gst_caps_from_string(kCaps8x6)).get()));
+  send_segment();
+  expect_clean_clip();
+}
+
+TEST_F(FlushTest, AStopWithoutAStartAndTwoStartsDoNoHarm) {
+  play();
+  push_frames(0, 5);
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+  send_segment();
+  push_frames(0, 5);
+  EXPECT_TRUE(send(gst_event_new_flush_start()));
+  send(gst_event_new_flush_start());
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+  send_segment();
+  expect_clean_clip();
+}
+
 TEST_F(FlushTest, ManyTimesInARow) {
   controls().jitter_ms = 3;
   play();
@@ -263,6 +322,64 @@ TEST_F(StateTest, NullWhileEosDrains) {
   to_null_soon();
   upstream.join();
   EXPECT_FALSE(passed);
+}
+
+class OneBlock : public StateTest {
+ protected:
+  void SetUp() override {
+    StateTest::SetUp();
+    controls().block_ms = 150;
+  }
+  /// Whatever the network does: when its present block has ended, READY is reached.
+  void ready_within_a_block() {
+    const auto start = Clock::now();
+    EXPECT_EQ(gst_element_set_state(element_, GST_STATE_READY), GST_STATE_CHANGE_SUCCESS);
+    EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(150 + 100));
+    EXPECT_EQ(controls().sessions, 0) << "nothing runs on";
+  }
+};
+
+TEST_F(OneBlock, IsAllThatReadyWaitsForInAWindow) {
+  controls().window_ms = 100000;
+  play();
+  push_frames(0, 14);
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; }));
+  ready_within_a_block();
+}
+
+TEST_F(OneBlock, IsAllThatReadyWaitsForWhileWeightsLoad) {
+  controls().load_ms = 100000;
+  play();
+  push_frames(0, 3);
+  ASSERT_TRUE(eventually([] { return controls().loading == 1; }));
+  ready_within_a_block();
+}
+
+TEST_F(OneBlock, IsAllThatReadyWaitsForAtEndOfStream) {
+  controls().window_ms = 100000;
+  play();
+  push_frames(0, 5);
+  std::thread upstream([&] { send_eos(); });
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; }));
+  ready_within_a_block();
+  upstream.join();
+}
+
+TEST_F(OneBlock, IsAllThatReadyWaitsForAtAnyMoment) {
+  controls().window_ms = 10;
+  controls().load_ms = 20;
+  controls().block_ms = 5;
+  for (int i = 0; i < 25; ++i) {
+    play();
+    std::thread upstream([&] {
+      for (int f = 0; f < 60 && push(f) == GST_FLOW_OK; ++f) {
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2 * i));
+    ready_within_a_block();
+    upstream.join();
+    stop();
+  }
 }
 
 TEST_F(StateTest, FlushStopRacingReady) {

@@ -195,6 +195,8 @@ TEST_P(MeasuredDelay, IsWithinTheReportedLatencyAndNotFarBelow) {
   play(kCaps);
   const GstClockTime measured = measure(120);
   const GstClockTime reported = reported_latency();
+  RecordProperty("measured-ms", std::to_string(measured / 1e6));
+  RecordProperty("reported-ms", std::to_string(reported / 1e6));
   // A busy machine wakes threads late.
   EXPECT_LE(measured, reported + 40 * GST_MSECOND);
   EXPECT_GE(measured, reported / 2);
@@ -428,6 +430,8 @@ TEST_F(CameraTest, DroppingFramesInFrontOfASlowNetworkKeepsItsWindowsAndItsLaten
   const GstClockTime reported = reported_latency();
   // Beside the element's latency, what waits in the two queues: 8 frames of the network's time.
   const GstClockTime bound = reported + 8 * 2 * period + 60 * GST_MSECOND;
+  RecordProperty("measured-ms", std::to_string(std::max(early, late) / 1e6));
+  RecordProperty("reported-ms", std::to_string(reported / 1e6));
   EXPECT_LE(early, bound);
   EXPECT_LE(late, bound) << "latency grows";
   RecordProperty("frames-out", out);
