@@ -10,6 +10,7 @@
 #include "model/device.h"
 #include "model/directory.h"
 #include "networks/euler_step.h"
+#include "nn/tensor_pool.h"
 #include "normalcrafter/error.h"
 
 namespace normalcrafter {
@@ -206,6 +207,7 @@ std::shared_ptr<void> LoadedModel::enter(Stage stage, const Checkpoint& checkpoi
 }
 
 void LoadedModel::leave(Stage stage) noexcept {
+  TensorPool::trim();
   if (staged()) {
     drop(stage);
     if (offload_wanted_.exchange(false)) drop_all_but(stage);
@@ -226,22 +228,26 @@ void LoadedModel::offload() noexcept {
 
 at::Tensor LoadedModel::embed(const at::Tensor& frames, ClipResize resize,
                               const Checkpoint& checkpoint) {
+  const TensorPool::Scope pooled;
   const at::Tensor pixels = clip_preprocess(frames.to(device_), config_.clip, resize);
   return (*clip_)(pixels, checkpoint).unsqueeze(1);
 }
 
 at::Tensor LoadedModel::encode(const at::Tensor& frames, const Checkpoint& checkpoint) {
+  const TensorPool::Scope pooled;
   return (*encoder_)(frames.to(device_) * 2 - 1, checkpoint).to(dtype_);
 }
 
 at::Tensor LoadedModel::predict(const at::Tensor& normals, const at::Tensor& latents,
                                 const at::Tensor& embeddings, const Checkpoint& checkpoint) {
+  const TensorPool::Scope pooled;
   const double sigma = config_.euler.sigma;
   const at::Tensor sample = at::cat({euler_scale_input(normals, sigma), latents}, 1);
   return euler_step((*unet_)(sample, embeddings, checkpoint), normals, sigma);
 }
 
 at::Tensor LoadedModel::decode(const at::Tensor& latents, const Checkpoint& checkpoint) {
+  const TensorPool::Scope pooled;
   return (*decoder_)(latents.to(vae_dtype_) / config_.vae.scaling_factor, checkpoint);
 }
 

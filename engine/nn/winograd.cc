@@ -22,6 +22,23 @@ constexpr int64_t kChannelChunk = 256;
 // Rows of a product: a multiple of what every instruction set's kernel takes at once.
 constexpr int64_t kRowGroup = 12;
 
+at::Tensor floats(int64_t count) {
+  return at::empty({count}, at::kFloat);
+}
+
+/// So many floats for each thread of a parallel region. Taken before it, on the thread that may
+/// draw on the tensor pool.
+class Scratch {
+ public:
+  explicit Scratch(int64_t count) : count_(count), memory_(floats(at::get_num_threads() * count)) {}
+  /// The calling thread's share.
+  float* mine() const { return memory_.mutable_data_ptr<float>() + at::get_thread_num() * count_; }
+
+ private:
+  int64_t count_;
+  at::Tensor memory_;
+};
+
 int64_t rounded_rows(int64_t rows, int64_t least, int64_t most) {
   return std::clamp(rows / kRowGroup * kRowGroup, least, most);
 }
@@ -158,7 +175,6 @@ class Run {
 
  private:
   static constexpr int64_t kPositions = Tiles::kPositions;
-  static at::Tensor floats(int64_t count) { return at::empty({count}, at::kFloat); }
   auto panel_weights(int64_t panel) const {
     return tiles_.weights + panel * in_ * Tiles::kTaps * panel_;
   }
@@ -174,11 +190,11 @@ class Run {
     });
     const int64_t block = rounded_rows(kBlockFloats / (kPositions * in_), kRowGroup, 8 * kRowGroup);
     const int64_t blocks = (tiles_.tiles + block - 1) / block;
+    const Scratch patches(kPositions * block * in_);
+    const Scratch products(kPositions * block * panel_);
     at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
-      const at::Tensor patches = floats(kPositions * block * in_);
-      const at::Tensor products = floats(kPositions * block * panel_);
-      auto* v = patches.mutable_data_ptr<float>();
-      auto* m = products.mutable_data_ptr<float>();
+      float* v = patches.mine();
+      float* m = products.mine();
       for (int64_t b = begin; b < end; ++b) {
         const int64_t count = std::min(block, tiles_.tiles - b * block);
         for (int64_t t = 0; t < count; ++t)
@@ -197,6 +213,8 @@ class Run {
     const int64_t group = rounded_rows(kSharedFloats / (kPositions * in_), kRowGroup,
                                        (tiles_.tiles / kRowGroup + 1) * kRowGroup);
     const at::Tensor patches = floats(kPositions * group * in_);
+    const Scratch weights(kPositions * kChannelChunk * panel_);
+    const Scratch products(kPositions * group * panel_);
     auto* v = patches.mutable_data_ptr<float>();
     for (int64_t first = 0; first < tiles_.tiles; first += group) {
       const int64_t count = std::min(group, tiles_.tiles - first);
@@ -205,10 +223,8 @@ class Run {
           tiles_.transform_input(first + t, v + t * in_, group * in_);
       });
       at::parallel_for(0, panels_, 1, [&](int64_t begin, int64_t end) {
-        const at::Tensor weights = floats(kPositions * kChannelChunk * panel_);
-        const at::Tensor products = floats(kPositions * group * panel_);
-        auto* u = weights.mutable_data_ptr<float>();
-        auto* m = products.mutable_data_ptr<float>();
+        float* u = weights.mine();
+        float* m = products.mine();
         for (int64_t p = begin; p < end; ++p) {
           for (int64_t c = 0; c < in_; c += kChannelChunk) {
             const int64_t channels = std::min(kChannelChunk, in_ - c);

@@ -125,8 +125,16 @@ TEST(TemporalConv, EqualsTheConv3dThatIsPublished) {
   }
 }
 
-// F(4x4) gives up about a digit against a direct convolution in float32.
-constexpr double kWinogradError = 1e-4;  // the worst of many values of order one
+// F(4x4) gives up about a digit against a direct convolution in float32 (relative root mean square
+// error 5e-6 where that has 8e-7, at 1280 channels).
+constexpr double kWinogradError = 1e-5;
+
+double relative_rms(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor exact = b.to(at::kDouble);
+  return ((a.to(at::kDouble) - exact).square().mean() / exact.square().mean())
+      .sqrt()
+      .item<double>();
+}
 
 // x [T,H,W,in] with weight [out,in,3,3] by ATen in float64.
 at::Tensor reference_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
@@ -147,9 +155,10 @@ TEST(WinogradConv, EqualsDirectConvolutionOverShapesAndChannels) {
       ASSERT_TRUE(winograd_suits(weight));
       const at::Tensor expected = reference_conv(x, weight, bias);
       const WinogradConv conv(weight, bias);
-      EXPECT_LT(worst(conv(x), expected), kWinogradError) << in << "->" << out << " " << x.sizes();
+      EXPECT_LT(relative_rms(conv(x), expected), kWinogradError)
+          << in << "->" << out << " " << x.sizes();
       const at::Tensor residual = noise(expected.sizes());
-      EXPECT_LT(worst(conv(x, residual), expected + residual), kWinogradError);
+      EXPECT_LT(relative_rms(conv(x, residual), expected + residual), kWinogradError);
     }
   }
 }
@@ -176,7 +185,7 @@ TEST(WinogradTemporalConv, EqualsDirectConvolutionOverLengths) {
               .permute({2, 0, 1})
               .reshape(x.sizes());
       const at::Tensor residual = noise(x.sizes());
-      EXPECT_LT(worst(WinogradTemporalConv(weight, bias)(x, residual), expected + residual),
+      EXPECT_LT(relative_rms(WinogradTemporalConv(weight, bias)(x, residual), expected + residual),
                 kWinogradError)
           << frames << " frames, " << channels << " channels";
     }

@@ -1,0 +1,73 @@
+// The pool keeps freed memory in bounds, and only that of threads that asked for it.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "nn/tensor_pool.h"
+
+namespace normalcrafter {
+namespace {
+
+constexpr int64_t kMegabyte = 1 << 20;
+
+double resident_megabytes() {
+  std::ifstream statm("/proc/self/statm");
+  double total = 0;
+  double resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / kMegabyte;
+}
+
+at::Tensor bytes(int64_t count) {
+  return at::ones({count}, at::kByte);
+}
+
+TEST(TensorPool, GivesAFreedBlockToTheNextTensorOfItsSize) {
+  const TensorPool::Scope scope;
+  const void* first = bytes(10 * kMegabyte).const_data_ptr();
+  EXPECT_EQ(bytes(10 * kMegabyte).const_data_ptr(), first);
+  TensorPool::trim();
+}
+
+TEST(TensorPool, KeepsNoMoreThanItsBound) {
+  const TensorPool::Scope scope;
+  {
+    std::vector<at::Tensor> many;
+    for (int i = 0; i < 100; ++i) many.push_back(bytes(8 * kMegabyte));
+  }
+  EXPECT_LE(TensorPool::kept(), 256u * kMegabyte);
+  TensorPool::trim();
+  EXPECT_EQ(TensorPool::kept(), 0u);
+}
+
+TEST(TensorPool, LeavesThreadsThatDidNotAskAlone) {
+  const TensorPool::Scope scope;
+  std::thread([] { bytes(16 * kMegabyte); }).join();
+  EXPECT_EQ(TensorPool::kept(), 0u);
+}
+
+TEST(TensorPool, TensorsMayOutliveTheirScopeAndThread) {
+  at::Tensor kept;
+  std::thread([&] {
+    const TensorPool::Scope scope;
+    kept = bytes(4 * kMegabyte);
+  }).join();
+  EXPECT_EQ(kept.sum().item<int64_t>(), 4 * kMegabyte);
+  kept.reset();
+  EXPECT_GE(TensorPool::kept(), 4u * kMegabyte);
+  TensorPool::trim();
+}
+
+TEST(TensorPool, SmallTensorsAreFreedAsBefore) {
+  { const TensorPool::Scope scope; }  // the pool stands before LibTorch's allocator from here on
+  bytes(kMegabyte);
+  const double before = resident_megabytes();
+  for (int i = 0; i < 200; ++i) bytes(kMegabyte);
+  EXPECT_LT(resident_megabytes(), before + 20);
+}
+
+}  // namespace
+}  // namespace normalcrafter
