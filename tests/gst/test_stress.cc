@@ -22,7 +22,7 @@ class StressTest : public ElementTest {
     for (int number = 0; running_; ++number) {
       const std::lock_guard lock(streaming_);
       if (std::exchange(new_stream_, false)) begin_stream();
-      switch (random() % 24) {
+      switch (random() % 30) {
         case 0:
           send(gst_event_new_tag(gst_tag_list_new(GST_TAG_TITLE, "title", nullptr)));
           break;
@@ -39,11 +39,40 @@ class StressTest : public ElementTest {
           send_eos();
           new_stream_ = true;
           break;
+        case 5:
+          send(gst_video_event_new_downstream_force_key_unit(0, 0, 0, FALSE, 1));
+          break;
+        case 6:
+          send(gst_event_new_segment_done(GST_FORMAT_TIME, number * kFrame));
+          break;
+        case 7:
+          ask(gst_query_new_drain());
+          break;
+        case 8:
+          ask(gst_query_new_allocation(CapsPtr(gst_caps_from_string(kCaps8x6)).get(), TRUE));
+          break;
+        case 9:
+          push_discont(number);
+          break;
         default:
           push(number);
           break;
       }
     }
+  }
+
+  void push_discont(int number) {
+    BufferPtr buffer = frame(number);
+    GST_BUFFER_FLAG_SET(buffer.get(), GST_BUFFER_FLAG_DISCONT);
+    push_buffer(std::move(buffer));
+  }
+
+  /// As upstream asks.
+  void ask(GstQuery* query) {
+    GstPad* sink = gst_element_get_static_pad(element_, "sink");
+    gst_pad_query(sink, query);
+    gst_object_unref(sink);
+    gst_query_unref(query);
   }
 
   void begin_segment() {
@@ -62,7 +91,7 @@ class StressTest : public ElementTest {
   void control(unsigned seed) {
     std::minstd_rand random(seed);
     while (running_) {
-      switch (random() % 6) {
+      switch (random() % 4) {
         case 0:
           flush();
           break;
@@ -70,19 +99,45 @@ class StressTest : public ElementTest {
           restart(random() % 2 ? GST_STATE_READY : GST_STATE_NULL);
           break;
         case 2:
-          g_object_set(element_, "flip-x", random() % 2, nullptr);
-          break;
-        case 3:
-          g_object_set(element_, "max-size-buffers", 1 + random() % 5, nullptr);
-          break;
-        case 4:
-          g_object_set(element_, "leaky", static_cast<int>(random() % 3), nullptr);
+          gst_harness_push_upstream_event(
+              harness_, gst_event_new_qos(GST_QOS_TYPE_UNDERFLOW, 2.0, GST_SECOND, 0));
           break;
         default:
           gst_harness_push_upstream_event(harness_, gst_event_new_reconfigure());
           break;
       }
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
+    }
+  }
+
+  /// And several of them at once.
+  void set_properties(unsigned seed) {
+    std::minstd_rand random(seed);
+    while (running_) {
+      switch (random() % 7) {
+        case 0:
+          g_object_set(element_, "flip-x", random() % 2, nullptr);
+          break;
+        case 1:
+          g_object_set(element_, "max-size-buffers", 1 + random() % 5, nullptr);
+          break;
+        case 2:
+          g_object_set(element_, "leaky", static_cast<int>(random() % 3), nullptr);
+          break;
+        case 3:
+          g_object_set(element_, "axes", static_cast<int>(random() % 4), nullptr);
+          break;
+        case 4:
+          g_object_set(element_, "alpha", static_cast<int>(random() % 2), nullptr);
+          break;
+        case 5:
+          g_object_set(element_, "restart-on-key-unit", random() % 2, nullptr);
+          break;
+        default:
+          g_object_set(element_, "window-size", 10 + random() % 6, nullptr);
+          break;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
     }
   }
 
@@ -110,6 +165,7 @@ class StressTest : public ElementTest {
       GstQuery* latency = gst_query_new_latency();
       gst_pad_query(source, latency);
       gst_query_unref(latency);
+      gst_caps_unref(gst_pad_query_caps(source, nullptr));
       stat("frames-out");
       while (BufferPtr buffer{gst_harness_try_pull(harness_)}) {
       }
@@ -138,15 +194,20 @@ TEST_F(StressTest, LeavesAnElementThatPlaysACleanClip) {
   play();
   std::thread source([&] { stream(seed); });
   std::thread application([&] { control(seed + 1); });
+  std::thread settings([&] { set_properties(seed + 2); });
+  std::thread more_settings([&] { set_properties(seed + 3); });
   std::thread observer([&] { observe(); });
   std::this_thread::sleep_for(std::chrono::seconds(seconds));
   running_ = false;
   application.join();
+  settings.join();
+  more_settings.join();
   source.join();
   observer.join();
 
-  g_object_set(element_, "flip-x", FALSE, "leaky", 0, "max-size-buffers", 14, nullptr);
-  flush();
+  g_object_set(element_, "flip-x", FALSE, "axes", 0, "leaky", 0, "max-size-buffers", 14,
+               "window-size", 14, nullptr);
+  restart(GST_STATE_READY);
   begin_stream();
   while (BufferPtr left{gst_harness_try_pull(harness_)}) {
   }
