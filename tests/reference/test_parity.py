@@ -11,6 +11,7 @@ from harness import Errors
 
 ABSOLUTE = 2e-4  # of a component, at padded sides of at least 128
 RELATIVE = 4  # times the float32 reference's own error
+FEW = 100  # samples of a clip, of which the largest own error is chance: the absolute tolerance holds there too
 MEAN = 2e-5
 
 CLIPS = [pytest.param(c, id=c.name, marks=pytest.mark.live if c.live else pytest.mark.slow) for c in CASES]
@@ -26,7 +27,7 @@ def test_vectors_before_renormalising_match(case, workshop, record, tmp_path):
     record(case.name, "large", case.large)
     record(case.name, "raw", errors.largest)
     record(case.name, "raw-f32", expected.own.largest)
-    assert errors.largest <= (ABSOLUTE if case.large else RELATIVE * expected.own.largest)
+    assert errors.largest <= (ABSOLUTE if case.large or made.size < FEW else RELATIVE * expected.own.largest)
 
 
 @pytest.mark.parametrize("case", CLIPS)
@@ -38,7 +39,7 @@ def test_unit_vectors_match(case, workshop, record, tmp_path):
     record(case.name, "unit", errors.largest)
     record(case.name, "unit-f32", expected.own_renormalized.largest)
     record(case.name, "unit-mean", errors.mean)
-    assert errors.largest <= (max(ABSOLUTE, own) if case.large else own)
+    assert errors.largest <= (max(ABSOLUTE, own) if case.large or made.size < FEW else own)
     assert errors.mean < MEAN or not case.large
 
 
