@@ -119,10 +119,10 @@ testing::AssertionResult Pipeline::reaches(GstState state) {
          << (error ? ", " + error_text(error.get()) : "");
 }
 
-testing::AssertionResult Pipeline::posts(GstMessageType type) {
+testing::AssertionResult Pipeline::posts(GstMessageType type, int seconds) {
   GstBus* bus = gst_element_get_bus(pipeline_);
   const MessagePtr message(gst_bus_timed_pop_filtered(
-      bus, kPatience, static_cast<GstMessageType>(type | GST_MESSAGE_ERROR)));
+      bus, seconds * GST_SECOND, static_cast<GstMessageType>(type | GST_MESSAGE_ERROR)));
   gst_object_unref(bus);
   if (!message) {
     return testing::AssertionFailure() << "no message " << gst_message_type_get_name(type);
@@ -131,9 +131,9 @@ testing::AssertionResult Pipeline::posts(GstMessageType type) {
   return testing::AssertionFailure() << error_text(message.get());
 }
 
-testing::AssertionResult Pipeline::finishes() {
+testing::AssertionResult Pipeline::finishes(int seconds) {
   gst_element_set_state(pipeline_, GST_STATE_PLAYING);
-  return posts(GST_MESSAGE_EOS);
+  return posts(GST_MESSAGE_EOS, seconds);
 }
 
 testing::AssertionResult Pipeline::seek(double rate, GstSeekFlags flags, GstClockTime start,

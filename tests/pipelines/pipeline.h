@@ -54,10 +54,10 @@ class Pipeline {
   GstElement* element(const char* name) const;
   /// Reached within 20 s.
   testing::AssertionResult reaches(GstState state);
-  /// A message of this type comes, and no error, within 20 s.
-  testing::AssertionResult posts(GstMessageType type);
+  /// A message of this type comes in time, and no error.
+  testing::AssertionResult posts(GstMessageType type, int seconds = 20);
   /// Plays to the end.
-  testing::AssertionResult finishes();
+  testing::AssertionResult finishes(int seconds = 20);
   testing::AssertionResult seek(double rate, GstSeekFlags flags, GstClockTime start,
                                 GstClockTime stop);
 
