@@ -42,7 +42,7 @@ struct SessionStats {
   std::uint64_t frames_in = 0;
   std::uint64_t frames_out = 0;
   std::uint64_t windows = 0;
-  int threads = 0;  ///< that a network computes with on the CPU
+  int threads = 0;                         ///< that a network computes with on the CPU
   double stage_seconds[kStageCount] = {};  ///< indexed by Stage
   LiveCounts live;
   LiveCounts peak;
