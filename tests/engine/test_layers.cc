@@ -163,6 +163,32 @@ TEST(WinogradConv, EqualsDirectConvolutionOverShapesAndChannels) {
   }
 }
 
+// More tiles than one block of either way through the tiles takes.
+TEST(WinogradConv, EqualsDirectConvolutionOverManyBlocks) {
+  const int64_t shapes[][5] = {{64, 64, 2, 60, 61}, {1280, 192, 1, 41, 40}};
+  for (const auto& [in, out, frames, height, width] : shapes) {
+    const at::Tensor x = noise({frames, height, width, in});
+    const at::Tensor weight = noise({out, in, 3, 3}) / std::sqrt(9.0 * static_cast<double>(in));
+    const at::Tensor bias = noise({out});
+    EXPECT_LT(relative_rms(WinogradConv(weight, bias)(x), reference_conv(x, weight, bias)),
+              kWinogradError)
+        << in << "->" << out;
+  }
+}
+
+TEST(WinogradConv, PassesNonFiniteValuesOn) {
+  const at::Tensor weight = noise({64, 64, 3, 3});
+  const at::Tensor bias = noise({64});
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    at::Tensor x = noise({1, 5, 6, 64});
+    x[0][3][2][7] = value;
+    EXPECT_FALSE(at::isfinite(WinogradConv(weight, bias)(x)).all().item<bool>());
+    const WinogradConv half(weight.to(at::kBFloat16), bias);
+    EXPECT_FALSE(at::isfinite(half(x.to(at::kBFloat16))).all().item<bool>());
+  }
+}
+
 TEST(WinogradConv, BFloat16IsRoundedOnceAtTheEnd) {
   const at::Tensor x = noise({2, 9, 11, 64}).to(at::kBFloat16);
   const at::Tensor weight = (noise({64, 64, 3, 3}) / 24).to(at::kBFloat16);

@@ -1,0 +1,198 @@
+// Every instruction set's copy of the CPU kernels that this processor runs, not only the one that
+// it would choose, against plain loops in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "nn/cpu/kernels.h"
+#include "nn/cpu/winograd.h"
+
+namespace normalcrafter::cpu {
+
+extern const Kernels kernels_baseline;
+extern const WinogradKernels winograd_baseline;
+#ifdef NORMALCRAFTER_X86_KERNELS
+extern const Kernels kernels_avx2;
+extern const Kernels kernels_avx512;
+extern const WinogradKernels winograd_avx2;
+extern const WinogradKernels winograd_avx512;
+#endif
+
+namespace {
+
+using Floats = std::vector<float>;
+
+struct KernelSet {
+  const Kernels* kernels;
+  const WinogradKernels* winograd;
+};
+
+std::vector<KernelSet> runnable_sets() {
+  std::vector<KernelSet> sets = {{&kernels_baseline, &winograd_baseline}};
+#ifdef NORMALCRAFTER_X86_KERNELS
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    sets.push_back({&kernels_avx2, &winograd_avx2});
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    sets.push_back({&kernels_avx512, &winograd_avx512});
+#endif
+  return sets;
+}
+
+Floats noise(std::size_t count, float deviation = 1) {
+  static std::mt19937 generator(1);
+  std::normal_distribution<float> normal(0, deviation);
+  Floats values(count);
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+class EveryInstructionSet : public ::testing::TestWithParam<KernelSet> {
+ protected:
+  const Kernels& kernels() const { return *GetParam().kernels; }
+  const WinogradKernels& winograd() const { return *GetParam().winograd; }
+};
+
+TEST_P(EveryInstructionSet, ComputesMomentsOfGroups) {
+  constexpr int kPixels = 37;
+  constexpr int kChannels = 96;
+  constexpr int kGroups = 32;
+  const Floats x = noise(kPixels * kChannels);
+  Floats scratch(2 * kChannels);
+  double means[kGroups];
+  double m2s[kGroups];
+  kernels().f32.moments(x.data(), kPixels, kChannels, kGroups, scratch.data(), means, m2s);
+  for (int group = 0; group < kGroups; ++group) {
+    double sum = 0;
+    double squares = 0;
+    for (int p = 0; p < kPixels; ++p) {
+      for (int c = 3 * group; c < 3 * group + 3; ++c) {
+        sum += x[p * kChannels + c];
+        squares += static_cast<double>(x[p * kChannels + c]) * x[p * kChannels + c];
+      }
+    }
+    const double mean = sum / (3 * kPixels);
+    EXPECT_NEAR(means[group], mean, 1e-6);
+    EXPECT_NEAR(m2s[group], squares - sum * mean, 1e-3);
+  }
+}
+
+TEST_P(EveryInstructionSet, NormalisesWithSilu) {
+  constexpr int kChannels = 37;  // no multiple of any vector
+  const Floats x = noise(5 * kChannels, 3);
+  const Floats mean = noise(kChannels);
+  const Floats scale = noise(kChannels);
+  const Floats shift = noise(kChannels);
+  Floats y(x.size());
+  kernels().f32.normalize(x.data(), y.data(), 5, kChannels, mean.data(), scale.data(), shift.data(),
+                          true);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = i % kChannels;
+    const double v = (static_cast<double>(x[i]) - mean[c]) * scale[c] + shift[c];
+    EXPECT_NEAR(y[i], v / (1 + std::exp(-v)), 1e-5);
+  }
+}
+
+TEST_P(EveryInstructionSet, MultipliesByTheGelu) {
+  constexpr int kWidth = 83;
+  const Floats x = noise(3 * 2 * kWidth, 2);
+  Floats y(3 * kWidth);
+  kernels().f32.geglu(x.data(), y.data(), 3, kWidth);
+  for (int row = 0; row < 3; ++row) {
+    for (int i = 0; i < kWidth; ++i) {
+      const double value = x[row * 2 * kWidth + i];
+      const double gate = x[row * 2 * kWidth + kWidth + i];
+      EXPECT_NEAR(y[row * kWidth + i], value * gate * 0.5 * (1 + std::erf(gate / std::sqrt(2.0))),
+                  1e-5);
+    }
+  }
+}
+
+/// One tile through the three steps: v [positions, in] times u [positions, in, panel] is m.
+void multiply_positions(const WinogradKernels& set, int positions, int in, const Floats& v,
+                        const Floats& u, Floats& m) {
+  for (int i = 0; i < positions; ++i) {
+    set.multiply(v.data() + i * in, 1, in, u.data() + i * in * set.panel, in,
+                 m.data() + i * set.panel, false);
+  }
+}
+
+TEST_P(EveryInstructionSet, ConvolvesByWinogradUpToThePicturesEdges) {
+  const WinogradKernels& set = winograd();
+  constexpr int kIn = 32;
+  const int out = set.panel;
+  for (const auto& [height, width] : {std::pair{1, 1}, {4, 4}, {5, 7}, {2, 9}}) {
+    const Floats x = noise(height * width * kIn);
+    const Floats weights = noise(kIn * 9 * out, 0.1F);  // [in, 3, 3, panel]
+    const Floats bias = noise(out);
+    Floats u(36 * kIn * out);
+    Floats v(36 * kIn);
+    Floats m(36 * out);
+    Floats y(height * width * out);
+    set.f32.weights(weights.data(), 0, kIn, u.data());
+    for (int tile_y = 0; 4 * tile_y < height; ++tile_y) {
+      for (int tile_x = 0; 4 * tile_x < width; ++tile_x) {
+        set.f32.input(x.data(), {height, width, kIn}, false, tile_y, tile_x, v.data(), kIn);
+        multiply_positions(set, 36, kIn, v, u, m);
+        set.f32.output(m.data(), out, bias.data(), y.data(), {height, width, out}, tile_y, tile_x,
+                       nullptr);
+      }
+    }
+    for (int at = 0; at < height * width * out; ++at) {
+      const int channel = at % out;
+      double expected = bias[channel];
+      for (int tap = 0; tap < 9; ++tap) {
+        const int row = at / out / width + tap / 3 - 1;
+        const int column = at / out % width + tap % 3 - 1;
+        if (row < 0 || row >= height || column < 0 || column >= width) continue;
+        for (int c = 0; c < kIn; ++c) {
+          expected += static_cast<double>(x[(row * width + column) * kIn + c]) *
+                      weights[(c * 9 + tap) * out + channel];
+        }
+      }
+      ASSERT_NEAR(y[at], expected, 2e-4) << height << "x" << width << ", value " << at;
+    }
+  }
+}
+
+TEST_P(EveryInstructionSet, ConvolvesFramesByWinograd) {
+  const WinogradKernels& set = winograd();
+  constexpr int kIn = 32;
+  const int out = set.panel;
+  for (const int frames : {1, 4, 6}) {
+    const Floats x = noise(frames * kIn);
+    const Floats weights = noise(kIn * 3 * out, 0.1F);  // [in, 3, panel]
+    const Floats bias = noise(out);
+    Floats u(6 * kIn * out);
+    Floats v(6 * kIn);
+    Floats m(6 * out);
+    Floats y(frames * out);
+    set.temporal.weights(weights.data(), 0, kIn, u.data());
+    for (int tile = 0; 4 * tile < frames; ++tile) {
+      set.temporal.input(x.data(), frames, kIn, kIn, tile, v.data(), kIn);
+      multiply_positions(set, 6, kIn, v, u, m);
+      set.temporal.output(m.data(), out, bias.data(), y.data(), frames, out, tile, nullptr);
+    }
+    for (int at = 0; at < frames * out; ++at) {
+      double expected = bias[at % out];
+      for (int tap = 0; tap < 3; ++tap) {
+        const int frame = at / out + tap - 1;
+        if (frame < 0 || frame >= frames) continue;
+        for (int c = 0; c < kIn; ++c) {
+          expected +=
+              static_cast<double>(x[frame * kIn + c]) * weights[(c * 3 + tap) * out + at % out];
+        }
+      }
+      ASSERT_NEAR(y[at], expected, 1e-4) << frames << " frames, value " << at;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sets, EveryInstructionSet, ::testing::ValuesIn(runnable_sets()),
+                         [](const auto& set) { return std::string(set.param.kernels->name); });
+
+}  // namespace
+}  // namespace normalcrafter::cpu
