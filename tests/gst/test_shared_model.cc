@@ -123,7 +123,7 @@ class WaitingForTheModel : public SharedModel {
 TEST_F(WaitingForTheModel, AnElementReachesReadyAtOnce) {
   const auto start = Clock::now();
   EXPECT_EQ(gst_element_set_state(element_, GST_STATE_READY), GST_STATE_CHANGE_SUCCESS);
-  EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(200));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(1));
   EXPECT_EQ(controls().in_window, 1) << "the other's window goes on";
   expect_that_the_other_finishes();
 }
@@ -132,7 +132,7 @@ TEST_F(WaitingForTheModel, AnElementIsFlushedAtOnce) {
   const auto start = Clock::now();
   EXPECT_TRUE(send(gst_event_new_flush_start()));
   EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
-  EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(200));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(1));
   EXPECT_TRUE(eventually([] { return controls().waiting == 0; }));
   expect_that_the_other_finishes();
   send_segment();
