@@ -124,8 +124,8 @@ class Fields {
       if (!value->is_array()) reject(field, "a list of texts is expected");
       result.clear();
       for (const auto& item : *value) {
-        if (!item.is_string() ||
-            std::find(supported.begin(), supported.end(), item) == supported.end()) {
+        if (!item.is_string() || std::find(supported.begin(), supported.end(),
+                                           item.get_ref<const std::string&>()) == supported.end()) {
           reject(field, "only " + joined(supported) + " is supported");
         }
         result.push_back(item);
