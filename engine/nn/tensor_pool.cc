@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 
 namespace normalcrafter {
@@ -28,10 +29,11 @@ std::size_t rounded(std::size_t size) {
   return (size + kHugePage - 1) / kHugePage * kHugePage;
 }
 
-// A mapping that begins on a huge page, or none.
+// A mapping that begins on a huge page, or none. Not MAP_NORESERVE: the system then refuses what it
+// can never have, as it does with malloc(), in place of killing the process later.
 Block map_block(std::size_t size) {
-  void* memory = ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      ::mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return {};
   auto* start = static_cast<char*>(memory);
   const std::size_t before =
@@ -77,7 +79,12 @@ class Pool final : public c10::Allocator {
     if (block.memory == nullptr) block = map_block(size);
     if (block.memory == nullptr) return nullptr;
     const std::lock_guard lock(mutex_);
-    used_[block.memory] = block.size;
+    try {
+      used_[block.memory] = block.size;
+    } catch (const std::bad_alloc&) {
+      ::munmap(block.memory, block.size);
+      return nullptr;
+    }
     return block.memory;
   }
 
@@ -102,9 +109,15 @@ class Pool final : public c10::Allocator {
     const std::lock_guard lock(mutex_);
     const auto found = used_.find(memory);
     if (found == used_.end()) return false;
-    freed_.push_back({memory, found->second});
-    kept_ += found->second;
+    const Block block{memory, found->second};
     used_.erase(found);
+    try {
+      freed_.push_back(block);
+    } catch (const std::bad_alloc&) {
+      ::munmap(block.memory, block.size);
+      return true;
+    }
+    kept_ += block.size;
     shrink_to(kMostKept);
     return true;
   }

@@ -8,6 +8,11 @@
 
 #include "nn/tensor_pool.h"
 
+// Read by AddressSanitizer: a test asks for more memory than there is and expects to be refused.
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+
 namespace normalcrafter {
 namespace {
 
@@ -59,6 +64,15 @@ TEST(TensorPool, TensorsMayOutliveTheirScopeAndThread) {
   kept.reset();
   EXPECT_GE(TensorPool::kept(), 4u * kMegabyte);
   TensorPool::trim();
+}
+
+TEST(TensorPool, RefusesWhatTheSystemDoes) {
+  int overcommit = 0;
+  std::ifstream("/proc/sys/vm/overcommit_memory") >> overcommit;
+  if (overcommit == 1) GTEST_SKIP() << "this system refuses no allocation";
+  const TensorPool::Scope scope;
+  constexpr int64_t kTerabyte = int64_t{1} << 40;
+  EXPECT_THROW(at::empty({40 * kTerabyte}, at::kByte), c10::Error);
 }
 
 TEST(TensorPool, SmallTensorsAreFreedAsBefore) {
