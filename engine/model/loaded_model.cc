@@ -208,20 +208,21 @@ std::shared_ptr<void> LoadedModel::enter(Stage stage, const Checkpoint& checkpoi
 
 void LoadedModel::leave(Stage stage) noexcept {
   TensorPool::trim();
-  if (staged()) {
-    drop(stage);
-    if (offload_wanted_.exchange(false)) drop_all_but(stage);
-  }
+  if (staged()) drop(stage);
   lock_.unlock();
+  // After unlocking: a request that comes while this thread leaves must not be lost.
+  if (offload_wanted_.exchange(false)) offload();
 }
 
 void LoadedModel::offload() noexcept {
   if (!staged()) return;
-  if (!lock_
-           .try_lock()) {  // whoever holds it may compute for minutes: it drops them when it leaves
+  // Whoever holds the lock may compute for minutes: it drops the networks when it leaves.
+  if (!lock_.try_lock()) {
     offload_wanted_ = true;
-    return;
+    // It may have left meanwhile without seeing the request.
+    if (!lock_.try_lock()) return;
   }
+  offload_wanted_ = false;
   for (const Stage stage : kNetworks) drop(stage);
   lock_.unlock();
 }
