@@ -6,6 +6,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <charconv>
+#include <exception>
 #include <fstream>
 
 #include "normalcrafter/error.h"
@@ -102,6 +103,16 @@ std::uint64_t peak_bytes(const at::Device& device) {
   const auto stats = allocator->getDeviceStats(device.has_index() ? device.index() : 0);
   constexpr auto kAll = static_cast<std::size_t>(at::CachingAllocator::StatType::AGGREGATE);
   return static_cast<std::uint64_t>(stats.allocated_bytes[kAll].peak);
+}
+
+void give_back_cached_memory(const at::Device& device) noexcept {
+  if (device.is_cpu()) return;
+  try {
+    at::DeviceAllocator* const allocator = at::getDeviceAllocator(device.type());
+    if (allocator->initialized()) allocator->emptyCache();
+  } catch (const std::exception&) {
+    // A device that has failed tells so where it is used.
+  }
 }
 
 Dtype public_dtype(at::ScalarType type) {

@@ -24,6 +24,9 @@ bool cpu_has_bfloat16();
 /// Model::peak_bytes() of that device.
 std::uint64_t peak_bytes(const at::Device& device);
 
+/// Lets others have what LibTorch keeps of freed tensors on the device. Nothing to do on the CPU.
+void give_back_cached_memory(const at::Device& device) noexcept;
+
 /// Back to the public name; Float32, BFloat16 or Float16.
 Dtype public_dtype(at::ScalarType type);
 

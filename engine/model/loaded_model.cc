@@ -71,6 +71,10 @@ LoadedModel::LoadedModel(const ModelOptions& options, at::Device device, at::Sca
            public_dtype(dtype), files.axes};
 }
 
+LoadedModel::~LoadedModel() {
+  drop_all();
+}
+
 void LoadedModel::check_tensors(const LogFunction& log) const {
   HeaderOnlyWeights clip(clip_tensors_);
   HeaderOnlyWeights vae(vae_tensors_);
@@ -167,6 +171,11 @@ void LoadedModel::drop_all_but(Stage stage) noexcept {
   }
 }
 
+void LoadedModel::drop_all() noexcept {
+  for (const Stage stage : kNetworks) drop(stage);
+  give_back_cached_memory(device_);
+}
+
 void LoadedModel::load(const Checkpoint& checkpoint,
                        const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   lock_.lock(checkpoint);
@@ -223,7 +232,7 @@ void LoadedModel::offload() noexcept {
     if (!lock_.try_lock()) return;
   }
   offload_wanted_ = false;
-  for (const Stage stage : kNetworks) drop(stage);
+  drop_all();
   lock_.unlock();
 }
 

@@ -29,6 +29,7 @@ class LoadedModel final : public Model, public Stages {
   /// one warning a component for superfluous tensors. Throws Error.
   LoadedModel(const ModelOptions& options, at::Device device, at::ScalarType dtype,
               const LogFunction& log);
+  ~LoadedModel() override;
 
   const ModelInfo& info() const override { return info_; }
   std::uint64_t peak_bytes() const override { return normalcrafter::peak_bytes(device_); }
@@ -56,6 +57,7 @@ class LoadedModel final : public Model, public Stages {
   void build(Stage stage, const Checkpoint& checkpoint, const LoadProgress& progress);
   void drop(Stage stage) noexcept;
   void drop_all_but(Stage stage) noexcept;
+  void drop_all() noexcept;          // and gives the device's memory back
   void leave(Stage stage) noexcept;  // the end of an enter() scope
   bool staged() const noexcept { return resident_users_.load() == 0; }
 
