@@ -161,10 +161,14 @@ class FakeSession final : public Session {
   }
 
   void sleep(int milliseconds) const {
-    const int block = std::max(1, controls.block_ms.load());
-    for (int i = 0; i < milliseconds; i += block) {
+    // Until a point in time: on a busy machine each of many short sleeps would be too long.
+    using Clock = std::chrono::steady_clock;
+    const auto end = Clock::now() + std::chrono::milliseconds(milliseconds);
+    const std::chrono::milliseconds block(std::max(1, controls.block_ms.load()));
+    for (auto now = Clock::now(); now < end; now = Clock::now()) {
       check();
-      std::this_thread::sleep_for(std::chrono::milliseconds(block));
+      std::this_thread::sleep_until(
+          block.count() > 1 ? now + block : std::min(end, Clock::time_point(now + block)));
     }
     check();
   }

@@ -195,13 +195,18 @@ TEST_F(ConversionTest, DownstreamsChangeToImpossibleCapsIsOneReadableError) {
   EXPECT_TRUE(messages_->one_error(GST_CORE_ERROR, GST_CORE_ERROR_NEGOTIATION, "width=(int)100"));
 }
 
-TEST_F(ConversionTest, ARefusalByAFlushIsNoError) {
+TEST_F(ConversionTest, CapsThatAFlushOvertakesAreNoError) {
+  controls().block_windows = true;
   play();
   push_frames(0, 3);
+  std::thread upstream([&] {
+    send(gst_event_new_caps(
+        CapsPtr(gst_caps_from_string("video/x-raw,format=RGB,width=9,height=9,framerate=25/1"))
+            .get()));
+  });
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; })) << "the new caps drain";
   EXPECT_TRUE(send(gst_event_new_flush_start()));
-  send(gst_event_new_caps(
-      CapsPtr(gst_caps_from_string("video/x-raw,format=RGB,width=9,height=9,framerate=25/1"))
-          .get()));
+  upstream.join();
   EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
   EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
 }
