@@ -111,11 +111,17 @@ class Pool final : public c10::Allocator {
     if (found == used_.end()) return false;
     const Block block{memory, found->second};
     used_.erase(found);
+    if (!keep(block)) ::munmap(block.memory, block.size);
+    return true;
+  }
+
+  // False for a block that alone is beyond the bound: it would push all others out in vain.
+  bool keep(const Block& block) noexcept {
+    if (block.size > kMostKept) return false;
     try {
       freed_.push_back(block);
     } catch (const std::bad_alloc&) {
-      ::munmap(block.memory, block.size);
-      return true;
+      return false;
     }
     kept_ += block.size;
     shrink_to(kMostKept);

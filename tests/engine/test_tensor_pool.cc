@@ -48,6 +48,14 @@ TEST(TensorPool, KeepsNoMoreThanItsBound) {
   EXPECT_EQ(TensorPool::kept(), 0u);
 }
 
+TEST(TensorPool, OneBlockBeyondItsBoundDoesNotPushTheOthersOut) {
+  const TensorPool::Scope scope;
+  bytes(8 * kMegabyte);
+  at::empty({300 * kMegabyte}, at::kByte);
+  EXPECT_EQ(TensorPool::kept(), 8u * kMegabyte);
+  TensorPool::trim();
+}
+
 TEST(TensorPool, LeavesThreadsThatDidNotAskAlone) {
   const TensorPool::Scope scope;
   std::thread([] { bytes(16 * kMegabyte); }).join();
