@@ -192,6 +192,16 @@ class FakeSession final : public Session {
   }
 
   void run_window(int start) {
+    evaluate_window(start);
+    const int final =
+        options_.tail_mode == TailMode::Repeat ? start + options_.step_size : start + 1;
+    const int chunk = options_.vae_decode_chunk_size;
+    deliver_until(std::min(final, count()) / chunk * chunk);
+  }
+
+  /// Frames are delivered without the model: a sink that waits for another sink would never get its
+  /// frame otherwise.
+  void evaluate_window(int start) {
     const std::unique_lock lock = take_model();
     const Inside inside(controls.in_window);
     const auto began = std::chrono::steady_clock::now();
@@ -208,14 +218,8 @@ class FakeSession final : public Session {
     ++windows_run_;
     ++controls.windows;
     add_seconds(Stage::Unet, began);
-    {
-      const std::lock_guard lock(mutex_);
-      ++stats_.windows;
-    }
-    const int final =
-        options_.tail_mode == TailMode::Repeat ? start + options_.step_size : start + 1;
-    const int chunk = options_.vae_decode_chunk_size;
-    deliver_until(std::min(final, count()) / chunk * chunk);
+    const std::lock_guard counting(mutex_);
+    ++stats_.windows;
   }
 
   void deliver_until(int end) {

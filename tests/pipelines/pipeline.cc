@@ -131,6 +131,13 @@ testing::AssertionResult Pipeline::posts(GstMessageType type, int seconds) {
   return testing::AssertionFailure() << error_text(message.get());
 }
 
+void Pipeline::forget_messages() {
+  GstBus* bus = gst_element_get_bus(pipeline_);
+  while (const MessagePtr message{gst_bus_pop(bus)}) {
+  }
+  gst_object_unref(bus);
+}
+
 testing::AssertionResult Pipeline::finishes(int seconds) {
   gst_element_set_state(pipeline_, GST_STATE_PLAYING);
   return posts(GST_MESSAGE_EOS, seconds);

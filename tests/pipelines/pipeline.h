@@ -56,6 +56,8 @@ class Pipeline {
   testing::AssertionResult reaches(GstState state);
   /// A message of this type comes in time, and no error.
   testing::AssertionResult posts(GstMessageType type, int seconds = 20);
+  /// Drops what has been posted so far.
+  void forget_messages();
   /// Plays to the end.
   testing::AssertionResult finishes(int seconds = 20);
   testing::AssertionResult seek(double rate, GstSeekFlags flags, GstClockTime start,

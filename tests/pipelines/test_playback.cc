@@ -146,10 +146,13 @@ TEST_F(Seeking, AgainAndAgainWhileItPlaysEndsInACleanClip) {
                                GST_CLOCK_TIME_NONE));
     g_usleep(1000 * (i % 5));
   }
+  ASSERT_TRUE(pipeline->reaches(GST_STATE_PAUSED));
   const Tap shown(pipeline->element("end"), "sink");
   ASSERT_TRUE(pipeline->seek(1, flags(GST_SEEK_FLAG_FLUSH | GST_SEEK_FLAG_ACCURATE), 0,
                              GST_CLOCK_TIME_NONE));
-  ASSERT_TRUE(pipeline->posts(GST_MESSAGE_EOS));
+  ASSERT_TRUE(pipeline->reaches(GST_STATE_PAUSED));
+  pipeline->forget_messages();  // the end may have come between two seeks
+  ASSERT_TRUE(pipeline->finishes());
   const auto frames = numbers(shown);
   ASSERT_GE(frames.size(), static_cast<std::size_t>(kFrames));
   EXPECT_EQ(std::vector<int>(frames.end() - kFrames, frames.end()), range(0, kFrames - 1));
