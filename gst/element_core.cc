@@ -476,8 +476,8 @@ gboolean ElementCore::caps_event(EventPtr event) {
 void ElementCore::tell_refusal(GstCaps* caps) {
   if (worker_.flow() == GST_FLOW_FLUSHING || GST_PAD_IS_FLUSHING(base_->srcpad)) return;
   if (refused_ && gst_caps_is_equal(refused_.get(), caps)) return;
+  refused_.reset(gst_caps_ref(caps));
   if (is_interlaced(caps)) {
-    refused_.reset(gst_caps_ref(caps));
     GST_ELEMENT_ERROR(element(), STREAM, WRONG_TYPE,
                       ("Interlaced video is not supported: deinterlace it first."),
                       ("Put the element 'deinterlace' in front: decodebin ! deinterlace ! "
@@ -485,10 +485,6 @@ void ElementCore::tell_refusal(GstCaps* caps) {
     return;
   }
   const CapsPtr accepted(gst_pad_peer_query_caps(base_->srcpad, nullptr));
-  const CapsPtr possible(transform_caps(GST_PAD_SINK, caps, nullptr, size_rule()));
-  // A downstream that is shutting down refuses caps that it could take.
-  if (gst_caps_can_intersect(accepted.get(), possible.get())) return;
-  refused_.reset(gst_caps_ref(caps));
   const StringPtr input(gst_caps_to_string(caps));
   const StringPtr output(gst_caps_to_string(accepted.get()));
   GST_ELEMENT_ERROR(element(), CORE, NEGOTIATION,

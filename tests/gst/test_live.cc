@@ -176,6 +176,14 @@ class StopWatch {
     arrivals_[number] = Clock::now();
   }
 
+  /// Sleeps, and notes how much too long.
+  void sleep_until(Clock::time_point time) {
+    std::this_thread::sleep_until(time);
+    const std::chrono::nanoseconds late = Clock::now() - time;
+    lateness_ = std::max(lateness_, static_cast<GstClockTime>(late.count()));
+  }
+  GstClockTime lateness() const { return lateness_; }
+
   /// Of the frames first to last that have left.
   GstClockTime greatest(int first, int last) {
     const std::lock_guard lock(mutex_);
@@ -205,6 +213,7 @@ class StopWatch {
     return GST_PAD_PROBE_OK;
   }
 
+  GstClockTime lateness_ = 0;  ///< greatest
   std::mutex mutex_;
   std::vector<Clock::time_point> arrivals_;
   std::vector<std::pair<int, GstClockTime>> delays_;
@@ -219,15 +228,18 @@ class MeasuredDelay : public LiveTest, public testing::WithParamInterface<Delay>
     StopWatch watch(element_, frames);
     auto next = StopWatch::Clock::now();
     for (int i = 0; i < frames; ++i) {
-      std::this_thread::sleep_until(next);
+      watch.sleep_until(next);
       next += kPeriod;
       BufferPtr buffer = frame(i, kCaps);
       watch.frame_comes(i, buffer.get());
       EXPECT_EQ(push_buffer(std::move(buffer)), GST_FLOW_OK);
     }
     EXPECT_GT(watch.left().size(), static_cast<std::size_t>(frames) / 2);
+    // A busy machine wakes the element's thread and the network as late as this one.
+    allowance_ = 20 * GST_MSECOND + 4 * watch.lateness();
     return watch.greatest(0, frames);
   }
+  GstClockTime allowance_ = 0;
   static constexpr auto kPeriod = std::chrono::milliseconds(5);
   static constexpr const char* kCaps = "video/x-raw,format=RGB,width=8,height=6,framerate=200/1";
 };
@@ -238,19 +250,19 @@ TEST_P(MeasuredDelay, IsWithinTheReportedLatencyAndNotFarBelow) {
   g_object_set(element_, "window-size", delay.window, "step-size", delay.step,
                "vae-decode-chunk-size", delay.chunk, "windows-per-pass", delay.per_pass, nullptr);
   controls().window_ms = delay.window_ms;
-  constexpr GstClockTime kWakeUp = 20 * GST_MSECOND;
   GstClockTime measured = 0;
   GstClockTime reported = 0;
-  // A busy machine stops threads for longer than that, but not each time.
-  for (int attempt = 0; attempt < 5 && (attempt == 0 || measured > reported + kWakeUp); ++attempt) {
+  GstClockTime allowed = 0;
+  for (int attempt = 0; attempt < 5 && (attempt == 0 || measured > allowed); ++attempt) {
     stop();
     play(kCaps);
     measured = measure(100);
     reported = reported_latency();
+    allowed = reported + allowance_;
   }
   RecordProperty("measured-ms", std::to_string(measured / 1e6));
   RecordProperty("reported-ms", std::to_string(reported / 1e6));
-  EXPECT_LE(measured, reported + kWakeUp);
+  EXPECT_LE(measured, allowed);
   EXPECT_GE(measured, reported / 2);
 }
 
@@ -454,7 +466,7 @@ TEST_F(CameraTest, DroppingFramesInFrontOfASlowNetworkKeepsItsWindowsAndItsLaten
   auto next = StopWatch::Clock::now();
   bool dropped = false;
   for (int i = 0; i < frames; ++i) {
-    std::this_thread::sleep_until(next);
+    watch.sleep_until(next);
     next += std::chrono::nanoseconds(period);
     while (BufferPtr taken{gst_harness_try_pull(harness_)}) {
     }
@@ -478,8 +490,9 @@ TEST_F(CameraTest, DroppingFramesInFrontOfASlowNetworkKeepsItsWindowsAndItsLaten
   RecordProperty("reported-ms", std::to_string(reported / 1e6));
   // Beside the element's latency there is what waits in the two queues, and a busy machine's delay.
   // Without the leak more than half of the run's time would pile up.
-  EXPECT_LE(early, 2 * reported + 100 * GST_MSECOND);
-  EXPECT_LE(late, 2 * reported + 100 * GST_MSECOND) << "latency grows";
+  const GstClockTime bound = 2 * reported + 100 * GST_MSECOND + 8 * watch.lateness();
+  EXPECT_LE(early, bound);
+  EXPECT_LE(late, bound) << "latency grows";
 }
 
 TEST_F(LiveTest, DownstreamCannotPull) {
