@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "engine_fixture.h"
 #include "normalcrafter/engine.h"
@@ -224,6 +225,16 @@ TEST(OpeningAModel, AutoSaysWhatItTook) {
   EXPECT_NE(model->info().dtype, Dtype::Auto);
   EXPECT_NE(messages.find("cpu"), std::string::npos);
   EXPECT_NE(messages.find("float"), std::string::npos);
+}
+
+TEST(OpeningAModel, PeakMemoryIsTheProcesssOnTheCpu) {
+  const TinyModel tiny;
+  const auto model = open_shared_model(tiny.options(Dtype::Float32), {});
+  const std::uint64_t before = model->peak_bytes();
+  EXPECT_GT(before, 1U << 20);
+  constexpr std::size_t kMore = 64U << 20;
+  const std::vector<char> touched(before + kMore, 1);
+  EXPECT_GE(model->peak_bytes(), before + kMore);
 }
 
 TEST(EngineEntryPoint, AnswersItsOwnAbiOnly) {

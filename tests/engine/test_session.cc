@@ -714,6 +714,13 @@ TEST(Session, ComputesWithItsThreadsOnWhicheverThreadCallsIt) {
   fixture.push(random_clip(4, 1, 1, 1));
   std::thread([&] { fixture.push(random_clip(4, 1, 1, 2)); }).join();
   fixture.session->finish();
+  EXPECT_EQ(fixture.session->stats().threads, 3);
+}
+
+TEST(Session, SaysHowManyThreadsItTookForZero) {
+  SessionOptions options = small_options();
+  options.threads = 0;
+  EXPECT_EQ(Fixture(options).session->stats().threads, physical_cores());
 }
 
 TEST(PhysicalCores, AreAtLeastOneAndNoMoreThanTheLogicalOnes) {
