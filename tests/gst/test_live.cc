@@ -161,8 +161,12 @@ class StopWatch {
   using Clock = std::chrono::steady_clock;
 
   StopWatch(GstElement* element, int frames)
-      : arrivals_(frames), pad_(gst_element_get_static_pad(element, "src")) {
-    probe_ = gst_pad_add_probe(pad_, GST_PAD_PROBE_TYPE_BUFFER, frame_left, this, nullptr);
+      : record_(std::make_shared<Record>()), pad_(gst_element_get_static_pad(element, "src")) {
+    record_->arrivals.resize(frames);
+    // A probe that is under way outlives its removal.
+    probe_ = gst_pad_add_probe(
+        pad_, GST_PAD_PROBE_TYPE_BUFFER, frame_left, new std::shared_ptr<Record>(record_),
+        [](gpointer data) { delete static_cast<std::shared_ptr<Record>*>(data); });
   }
   ~StopWatch() {
     gst_pad_remove_probe(pad_, probe_);
@@ -172,8 +176,8 @@ class StopWatch {
   /// Call just before the frame is pushed. Its number goes into its offset.
   void frame_comes(int number, GstBuffer* buffer) {
     GST_BUFFER_OFFSET(buffer) = number;
-    const std::lock_guard lock(mutex_);
-    arrivals_[number] = Clock::now();
+    const std::lock_guard lock(record_->mutex);
+    record_->arrivals[number] = Clock::now();
   }
 
   /// Sleeps, and notes how much too long.
@@ -186,9 +190,9 @@ class StopWatch {
 
   /// Of the frames first to last that have left.
   GstClockTime greatest(int first, int last) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(record_->mutex);
     GstClockTime most = 0;
-    for (const auto& [number, delay] : delays_) {
+    for (const auto& [number, delay] : record_->delays) {
       if (number >= first && number <= last) most = std::max(most, delay);
     }
     return most;
@@ -196,27 +200,31 @@ class StopWatch {
 
   /// The numbers of the frames that have left, in their order.
   std::vector<int> left() {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(record_->mutex);
     std::vector<int> numbers;
-    for (const auto& [number, delay] : delays_) numbers.push_back(number);
+    for (const auto& [number, delay] : record_->delays) numbers.push_back(number);
     return numbers;
   }
 
  private:
+  struct Record {
+    std::mutex mutex;
+    std::vector<Clock::time_point> arrivals;
+    std::vector<std::pair<int, GstClockTime>> delays;
+  };
+
   static GstPadProbeReturn frame_left(GstPad*, GstPadProbeInfo* info, gpointer data) {
-    auto* self = static_cast<StopWatch*>(data);
+    Record& record = **static_cast<std::shared_ptr<Record>*>(data);
     const auto now = Clock::now();
-    const std::lock_guard lock(self->mutex_);
+    const std::lock_guard lock(record.mutex);
     const int number = static_cast<int>(GST_BUFFER_OFFSET(GST_PAD_PROBE_INFO_BUFFER(info)));
-    const std::chrono::nanoseconds delay = now - self->arrivals_[number];
-    self->delays_.emplace_back(number, static_cast<GstClockTime>(delay.count()));
+    const std::chrono::nanoseconds delay = now - record.arrivals[number];
+    record.delays.emplace_back(number, static_cast<GstClockTime>(delay.count()));
     return GST_PAD_PROBE_OK;
   }
 
+  std::shared_ptr<Record> record_;
   GstClockTime lateness_ = 0;  ///< greatest
-  std::mutex mutex_;
-  std::vector<Clock::time_point> arrivals_;
-  std::vector<std::pair<int, GstClockTime>> delays_;
   GstPad* pad_;
   gulong probe_;
 };
