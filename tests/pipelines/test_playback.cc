@@ -28,6 +28,19 @@ class Playback : public PipelineTest {
     GstElement* sink;
   };
 
+  /// decodebin3, inside playbin3 and uridecodebin3, stalls now and then in GStreamer 1.22 before it
+  /// has linked anything (about one run in ten, with a filter still in NULL): such a pipeline is
+  /// tried again. A stall after the element has seen a frame is the element's and fails the test.
+  static bool saw_no_frame(GstElement* normals) {
+    GstStructure* stats = nullptr;
+    g_object_get(normals, "stats", &stats, nullptr);
+    guint64 frames = 0;
+    gst_structure_get_uint64(stats, "frames-in", &frames);
+    gst_structure_free(stats);
+    return frames == 0;
+  }
+  static constexpr int kTries = 6;
+
   Player player(const std::string& factory) {
     Player made;
     made.pipeline = std::make_unique<Pipeline>(factory + " uri=" + uri(file("clip.mkv")));
@@ -58,16 +71,26 @@ class Playback : public PipelineTest {
 class PlayerTest : public Playback, public testing::WithParamInterface<const char*> {};
 
 TEST_P(PlayerTest, ShowsEveryFrameWithItAsVideoFilter) {
-  const Player player = this->player(GetParam());
-  const Tap out(player.normals, "src");
-  ASSERT_TRUE(player.pipeline->finishes());
-  EXPECT_EQ(numbers(out), range(0, kFrames - 1));
+  for (int left = kTries; left > 0; --left) {
+    const Player player = this->player(GetParam());
+    const Tap out(player.normals, "src");
+    const bool finished = player.pipeline->finishes();
+    if (!finished && left > 1 && saw_no_frame(player.normals)) continue;
+    ASSERT_TRUE(finished);
+    EXPECT_EQ(numbers(out), range(0, kFrames - 1));
+    return;
+  }
 }
 
 TEST_P(PlayerTest, SeeksWithAFlushToTheFrameThatWasAskedFor) {
-  const Player player = this->player(GetParam());
+  Player player = this->player(GetParam());
+  bool ready = player.pipeline->reaches(GST_STATE_PAUSED);
+  for (int left = kTries - 1; left > 0 && !ready && saw_no_frame(player.normals); --left) {
+    player = this->player(GetParam());
+    ready = player.pipeline->reaches(GST_STATE_PAUSED);
+  }
+  ASSERT_TRUE(ready);
   Pipeline* const pipeline = player.pipeline.get();
-  ASSERT_TRUE(pipeline->reaches(GST_STATE_PAUSED));
   const Tap shown(player.sink, "sink");
   for (const int start : {30, 3, 45}) {
     ASSERT_TRUE(pipeline->seek(1, flags(GST_SEEK_FLAG_FLUSH | GST_SEEK_FLAG_ACCURATE),
@@ -131,11 +154,16 @@ TEST_F(Seeking, PlaysBackwardsAndLosesNoFrame) {
 }
 
 TEST_F(Seeking, Uridecodebin3FeedsIt) {
-  Pipeline pipeline("uridecodebin3 uri=" + uri(file("clip.mkv")) + " ! videoconvert !" + normals() +
-                    "! fakesink");
-  const Tap out(pipeline.element("normals"), "src");
-  ASSERT_TRUE(pipeline.finishes());
-  EXPECT_EQ(numbers(out), range(0, kFrames - 1));
+  for (int left = kTries; left > 0; --left) {
+    Pipeline pipeline("uridecodebin3 uri=" + uri(file("clip.mkv")) + " ! videoconvert !" +
+                      normals() + "! fakesink");
+    const Tap out(pipeline.element("normals"), "src");
+    const bool finished = pipeline.finishes();
+    if (!finished && left > 1 && saw_no_frame(pipeline.element("normals"))) continue;
+    ASSERT_TRUE(finished);
+    EXPECT_EQ(numbers(out), range(0, kFrames - 1));
+    return;
+  }
 }
 
 TEST_F(Seeking, AgainAndAgainWhileItPlaysEndsInACleanClip) {
