@@ -7,19 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "nn/cpu/kernels.h"
-#include "nn/cpu/winograd.h"
+#include "nn/cpu/kernel_sets.h"
 
 namespace normalcrafter::cpu {
-
-extern const Kernels kernels_baseline;
-extern const WinogradKernels winograd_baseline;
-#ifdef NORMALCRAFTER_X86_KERNELS
-extern const Kernels kernels_avx2;
-extern const Kernels kernels_avx512;
-extern const WinogradKernels winograd_avx2;
-extern const WinogradKernels winograd_avx512;
-#endif
 
 namespace {
 
@@ -33,11 +23,8 @@ struct KernelSet {
 std::vector<KernelSet> runnable_sets() {
   std::vector<KernelSet> sets = {{&kernels_baseline, &winograd_baseline}};
 #ifdef NORMALCRAFTER_X86_KERNELS
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    sets.push_back({&kernels_avx2, &winograd_avx2});
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    sets.push_back({&kernels_avx512, &winograd_avx512});
+  if (runs_avx2()) sets.push_back({&kernels_avx2, &winograd_avx2});
+  if (runs_avx512()) sets.push_back({&kernels_avx512, &winograd_avx512});
 #endif
   return sets;
 }

@@ -1,15 +1,25 @@
-#include "nn/cpu/kernels.h"
-#include "nn/cpu/winograd.h"
+#include "nn/cpu/kernel_sets.h"
 
 namespace normalcrafter::cpu {
 
-extern const Kernels kernels_baseline;
-extern const WinogradKernels winograd_baseline;
 #ifdef NORMALCRAFTER_X86_KERNELS
-extern const Kernels kernels_avx2;
-extern const Kernels kernels_avx512;
-extern const WinogradKernels winograd_avx2;
-extern const WinogradKernels winograd_avx512;
+bool runs_avx2() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+bool runs_avx512() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+#else
+bool runs_avx2() {
+  return false;
+}
+bool runs_avx512() {
+  return false;
+}
 #endif
 
 namespace {
@@ -21,12 +31,8 @@ struct Sets {
 
 Sets best_sets() {
 #ifdef NORMALCRAFTER_X86_KERNELS
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    return {&kernels_avx512, &winograd_avx512};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    return {&kernels_avx2, &winograd_avx2};
+  if (runs_avx512()) return {&kernels_avx512, &winograd_avx512};
+  if (runs_avx2()) return {&kernels_avx2, &winograd_avx2};
 #endif
   return {};
 }
