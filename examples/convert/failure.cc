@@ -1,0 +1,16 @@
+#include "failure.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace normalcrafter::convert {
+
+Failure output_failure(const std::string& path, int error_number) {
+  // EFBIG is the limit of a process or of a file system, which lacks space in the same way.
+  const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
+  const std::string reason =
+      error_number != 0 ? std::strerror(error_number) : "writing failed for an unknown reason";
+  return {full ? Status::DiskFull : Status::Output, path + ": " + reason};
+}
+
+}  // namespace normalcrafter::convert

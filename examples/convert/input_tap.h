@@ -1,0 +1,30 @@
+// The element's input as small pictures for the contact sheet.
+#pragma once
+
+#include <gst/gst.h>
+
+#include "contact_sheet.h"
+
+namespace normalcrafter::convert {
+
+/// On the element's sink pad, which outlives it.
+class InputTap {
+ public:
+  /// The first `discard` frames have no place on the sheet.
+  InputTap(GstPad* pad, std::int64_t discard, ContactSheet& sheet);
+  ~InputTap();
+  InputTap(const InputTap&) = delete;
+  InputTap& operator=(const InputTap&) = delete;
+
+ private:
+  static GstPadProbeReturn on_buffer(GstPad* pad, GstPadProbeInfo* info, gpointer self);
+  void take(GstBuffer* buffer);
+
+  GstPad* pad_;
+  std::int64_t discard_;
+  ContactSheet& sheet_;
+  std::int64_t next_ = 0;
+  gulong probe_;
+};
+
+}  // namespace normalcrafter::convert

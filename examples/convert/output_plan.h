@@ -1,0 +1,35 @@
+// What is written where, decided before anything runs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "normal_frame.h"
+#include "options.h"
+#include "relight.h"
+#include "resume_plan.h"
+#include "sequence.h"
+#include "sequence_writer.h"
+#include "source.h"
+
+namespace normalcrafter::convert {
+
+struct OutputPlan {
+  std::optional<Pattern> pattern;  ///< of a sequence; else one file
+  std::int64_t first = 0;          ///< number of the sequence's first file
+  ResumePlan resume;
+  PictureFormat format;
+  Samples samples = Samples::Rgb8;
+};
+
+/// A Failure (Output) if there is output already that the options do not allow to replace or to go
+/// on with, or if the folder cannot be written to; the folder is made if its parent is there.
+/// `settings`: settings_that_count().
+OutputPlan plan_output(const Options& options, const InputPlan& input, const Windows& windows,
+                       const std::string& settings);
+
+/// Who writes; nothing for video, which GStreamer writes.
+std::unique_ptr<FrameSink> make_writer(const Options& options, const OutputPlan& plan);
+
+}  // namespace normalcrafter::convert

@@ -1,0 +1,115 @@
+#include "outputs.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "gst_handles.h"
+#include "output_file.h"
+#include "pipeline_parts.h"
+#include "relit_video.h"
+#include "video_codec.h"
+
+namespace normalcrafter::convert {
+namespace {
+
+/// Calls `body`; keeps its Failure unless there is one already.
+template <typename Body>
+bool attempt(std::optional<Failure>& failed, Body&& body) {
+  try {
+    body();
+    return true;
+  } catch (const Failure& failure) {
+    if (!failed) failed = failure;
+    return false;
+  }
+}
+
+void remove_partial(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove(partial_name(path), ignored);
+}
+
+}  // namespace
+
+Outputs::Outputs(const Options& options, const OutputPlan& plan, GstBin* pipeline,
+                 GstElement* element, std::function<void()> counted)
+    : options_(options), plan_(plan), writer_(make_writer(options, plan)) {
+  if (!options.preview.empty()) make_preview();
+  link_elements(pipeline, element);
+  std::vector<FrameSink*> sinks;
+  for (FrameSink* sink : {writer_.get(), preview_.get()})
+    if (sink != nullptr) sinks.push_back(sink);
+  const Handle<GstPad> out(gst_element_get_static_pad(filter_, "src"));
+  const bool one_size = !is_sequence(options.kind) || (preview_ && sheet_ == nullptr);
+  tap_ = std::make_unique<FrameTap>(
+      out.get(), FrameTap::Request{plan.samples, plan.resume, one_size, sinks, std::move(counted)});
+  if (sheet_ == nullptr) return;
+  const Handle<GstPad> in(gst_element_get_static_pad(element, "sink"));
+  input_tap_ = std::make_unique<InputTap>(in.get(), plan.resume.discard, *sheet_);
+}
+
+void Outputs::make_preview() {
+  std::string axes = "model";
+  for (const auto& [name, value] : options_.element)
+    if (name == "axes") axes = value;
+  const Light light = parse_light(options_.light, axes);
+  if (convert::is_video(output_kind(options_.preview))) {
+    preview_ = std::make_unique<RelitVideo>(options_.preview, light);
+  } else {
+    auto sheet = std::make_unique<ContactSheet>(options_.preview, light);
+    sheet_ = sheet.get();
+    preview_ = std::move(sheet);
+  }
+}
+
+void Outputs::link_elements(GstBin* pipeline, GstElement* element) {
+  filter_ = make_element("capsfilter");
+  const Handle<GstCaps> caps(gst_caps_from_string(caps_text(plan_.samples)));
+  g_object_set(filter_, "caps", caps.get(), nullptr);
+  gst_bin_add(pipeline, filter_);
+  link(element, filter_);
+  if (writer_) {
+    GstElement* end = make_element("fakesink");
+    gst_bin_add(pipeline, end);
+    link(filter_, end);
+  } else {
+    video_ = std::make_unique<VideoWriter>(
+        video_codec(options_.kind, options_.lossless, options_.quality),
+        partial_name(options_.output).string(), pipeline);
+    video_->link_from(filter_);
+  }
+}
+
+void Outputs::add_audio(GstPad* pad, const VideoGate& gate) {
+  if (video_) video_->add_audio(pad, gate);
+}
+
+void Outputs::begin(std::int64_t running_time, VideoGate& gate) {
+  if (!video_) return;
+  gate.set_beginning(running_time);
+  video_->begin(running_time);
+}
+
+void Outputs::end_streams() const {
+  if (video_) video_->end_streams();
+}
+
+std::string Outputs::finish(bool whole, std::optional<Failure>& failed) {
+  const bool any = frames() > 0;
+  if (preview_) {
+    const bool ok = attempt(failed, [this] { preview_->finish(); });
+    if (any && ok) attempt(failed, [this] { rename_whole(options_.preview); });
+    if (!any) remove_partial(options_.preview);
+  }
+  if (writer_) attempt(failed, [this] { writer_->finish(); });
+  if (plan_.pattern || is_sequence(options_.kind)) return any ? options_.output : "";
+  if (!any) {
+    remove_partial(options_.output);
+    return "";
+  }
+  if (whole && !failed && attempt(failed, [this] { rename_whole(options_.output); }))
+    return options_.output;
+  return partial_name(options_.output).string();
+}
+
+}  // namespace normalcrafter::convert

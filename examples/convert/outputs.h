@@ -1,0 +1,61 @@
+// Everything a run writes, from the element's frames to files with their final names.
+#pragma once
+
+#include <gst/gst.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contact_sheet.h"
+#include "frame_tap.h"
+#include "input_tap.h"
+#include "options.h"
+#include "output_plan.h"
+#include "video_writer.h"
+
+namespace normalcrafter::convert {
+
+/// The elements behind the element, and the writers. They belong to the pipeline, which has to be
+/// stopped before finish() and before this goes.
+class Outputs {
+ public:
+  /// `counted` is called for each frame written, on the stream's thread.
+  Outputs(const Options& options, const OutputPlan& plan, GstBin* pipeline, GstElement* element,
+          std::function<void()> counted);
+
+  /// Audio of the source; left alone where the output takes none.
+  void add_audio(GstPad* pad, const VideoGate& gate);
+  /// VideoGate::OnBeginning.
+  void begin(std::int64_t running_time, VideoGate& gate);
+  /// Makes GStreamer complete what it writes.
+  void end_streams() const;
+
+  std::int64_t frames() const { return tap_->frames(); }
+  /// What writing ended in, if it failed.
+  std::optional<Failure> failure() const { return tap_->failure(); }
+  bool is_video() const { return video_ != nullptr; }
+  bool owns(GstObject* object) const { return video_ && video_->owns(object); }
+
+  /// Completes the files and gives them their names: the output its own if it is `whole`, else the
+  /// partial one. What it is then called; "" if there is none. `failed` is set to what went wrong.
+  std::string finish(bool whole, std::optional<Failure>& failed);
+
+ private:
+  void make_preview();
+  void link_elements(GstBin* pipeline, GstElement* element);
+
+  Options options_;
+  OutputPlan plan_;
+  std::unique_ptr<FrameSink> writer_;   ///< not for video
+  std::unique_ptr<VideoWriter> video_;  ///< for video alone
+  std::unique_ptr<FrameSink> preview_;
+  ContactSheet* sheet_ = nullptr;  ///< the preview, if it is one
+  GstElement* filter_ = nullptr;
+  std::unique_ptr<FrameTap> tap_;
+  std::unique_ptr<InputTap> input_tap_;
+};
+
+}  // namespace normalcrafter::convert

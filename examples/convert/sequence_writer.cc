@@ -1,0 +1,56 @@
+#include "sequence_writer.h"
+
+#include "failure.h"
+
+namespace normalcrafter::convert {
+namespace {
+
+void write_picture(const std::filesystem::path& path, const NormalFrame& frame,
+                   const PictureFormat& format) {
+  OutputFile file(path);
+  try {
+    if (format.exr) {
+      write_exr(file, frame, format.exr_type, format.note);
+    } else {
+      write_png(file, frame, format.alpha, format.note);
+    }
+    file.commit();
+  } catch (...) {
+    file.discard();  // a piece of a picture is of no use
+    throw;
+  }
+}
+
+}  // namespace
+
+void SequenceWriter::write(const NormalFrame& frame) {
+  write_picture(pattern_.file(first_ + frame.number), frame, format_);
+}
+
+void PictureWriter::write(const NormalFrame& frame) {
+  if (frame.number > 0) {
+    throw Failure(Status::Usage, path_ +
+                                     ": the input has more frames than this one picture takes; "
+                                     "number them, as in normals-%05d.png, or give --frames=1");
+  }
+  write_picture(path_, frame, format_);
+}
+
+std::int64_t count_written(const Pattern& pattern, std::int64_t first,
+                           const PictureFormat& format) {
+  const std::int64_t count = run_from(pattern.present(), first);
+  if (count == 0) return 0;
+  const std::string last = pattern.file(first + count - 1).string();
+  const auto note = format.exr ? read_exr_note(last) : read_png_note(last);
+  if (!note)
+    throw Failure(Status::Output,
+                  last + ": not written by this program, so --resume cannot go on after it");
+  if (note->settings != format.note.settings) {
+    throw Failure(Status::Output, last + ": was made with other settings (" + note->settings +
+                                      "; now " + format.note.settings +
+                                      "), so --resume cannot go on after it");
+  }
+  return count;
+}
+
+}  // namespace normalcrafter::convert

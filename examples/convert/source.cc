@@ -1,0 +1,150 @@
+#include "source.h"
+
+#include <gst/video/video.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "gst_handles.h"
+#include "pipeline_parts.h"
+
+namespace normalcrafter::convert {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One picture a frame: the element takes no fields.
+constexpr const char* kFrames = "videoconvert ! deinterlace fields=top";
+// As a player shows it, since a player turns no vectors.
+constexpr const char* kTurned = " ! videoflip name=turn video-direction=auto";
+
+bool starts_with(GstCaps* caps, const char* media) {
+  return g_str_has_prefix(gst_structure_get_name(gst_caps_get_structure(caps, 0)), media) != FALSE;
+}
+
+/// Bits a component; 0 where the caps do not say it.
+int depth_of(GstCaps* caps) {
+  const char* name = gst_structure_get_string(gst_caps_get_structure(caps, 0), "format");
+  const GstVideoFormat format =
+      name ? gst_video_format_from_string(name) : GST_VIDEO_FORMAT_UNKNOWN;
+  if (format == GST_VIDEO_FORMAT_UNKNOWN) return 0;
+  return GST_VIDEO_FORMAT_INFO_DEPTH(gst_video_format_get_info(format), 0);
+}
+
+InputPlan pictures_plan(PictureList list, const Options& options) {
+  if (options.fps_numerator == 0)
+    throw Failure(Status::Usage, options.input + ": pictures have no frame rate; give --fps");
+  return {std::move(list), {options.fps_numerator, options.fps_denominator}, ""};
+}
+
+}  // namespace
+
+InputPlan plan_input(const Options& options) {
+  const std::string& input = options.input;
+  const fs::path path(input);
+  std::error_code error;
+  if (fs::is_directory(path, error)) return pictures_plan(list_pictures(path), options);
+  if (!fs::exists(path, error)) {
+    if (input.find("://") != std::string::npos && gst_uri_is_valid(input.c_str()))
+      return {std::nullopt, {}, input};
+    if (const auto pattern = Pattern::parse(input))
+      return pictures_plan(list_pictures(*pattern), options);
+    throw Failure(Status::InputMissing, input + ": no such file");
+  }
+  if (access(input.c_str(), R_OK) != 0)
+    throw Failure(Status::InputMissing, input + ": may not be read");
+  const Handle<char> uri(gst_filename_to_uri(input.c_str(), nullptr));
+  return {std::nullopt, {}, uri.get()};
+}
+
+Source::Source(const InputPlan& plan, const RangeRequest& range, GstBin* pipeline,
+               GstElement* target, Callbacks callbacks)
+    : pipeline_(pipeline),
+      target_(target),
+      callbacks_(std::move(callbacks)),
+      gate_(make_element("identity")),
+      gate_pad_(gst_element_get_static_pad(gate_, "src")) {
+  gst_bin_add(pipeline, gate_);
+  if (plan.pictures) {
+    add_pictures(plan, range);
+  } else {
+    add_decoder(plan);
+  }
+}
+
+Source::~Source() {
+  gst_object_unref(gate_pad_);
+}
+
+void Source::add_decoder(const InputPlan& plan) {
+  GstElement* decoder = make_element("uridecodebin");
+  g_object_set(decoder, "uri", plan.uri.c_str(), nullptr);
+  g_signal_connect(decoder, "autoplug-continue", G_CALLBACK(on_continue), this);
+  watch(decoder);
+}
+
+void Source::add_pictures(const InputPlan& plan, const RangeRequest& range) {
+  GstElement* files = make_element("appsrc");
+  feeder_ = std::make_unique<PictureFeeder>(GST_APP_SRC(files),
+                                            cut(plan.pictures->files, range, plan.rate), plan.rate);
+  GstElement* decoder = make_element("decodebin");
+  gst_bin_add(pipeline_, files);
+  watch(decoder);
+  link(files, decoder);
+}
+
+void Source::watch(GstElement* decoder) {
+  g_signal_connect(decoder, "pad-added", G_CALLBACK(on_pad), this);
+  g_signal_connect(decoder, "no-more-pads", G_CALLBACK(on_no_more_pads), this);
+  gst_bin_add(pipeline_, decoder);
+}
+
+std::optional<Failure> Source::failure() const {
+  return feeder_ ? feeder_->failure() : std::nullopt;
+}
+
+/// Audio stays encoded, so that it can be copied; of subtitles nothing is used.
+gboolean Source::on_continue(GstElement*, GstPad*, GstCaps* caps, gpointer) {
+  for (const char* media :
+       {"audio/", "text/", "subpicture/", "application/x-subtitle", "closedcaption/"})
+    if (starts_with(caps, media)) return FALSE;
+  return TRUE;
+}
+
+void Source::on_pad(GstElement*, GstPad* pad, gpointer data) {
+  auto* self = static_cast<Source*>(data);
+  Handle<GstCaps> caps(gst_pad_get_current_caps(pad));
+  if (!caps) caps.reset(gst_pad_query_caps(pad, nullptr));
+  if (gst_caps_is_empty(caps.get()) || gst_caps_is_any(caps.get())) return;
+  if (starts_with(caps.get(), "audio/")) {
+    self->callbacks_.audio(pad);
+  } else if (starts_with(caps.get(), "video/x-raw") && !self->has_video_) {
+    self->has_video_ = self->link_video(pad, caps.get());
+  }
+}
+
+/// videoflip has no 16-bit RGB: pictures of that kind, which are not turned anyway, pass without
+/// it.
+bool Source::link_video(GstPad* pad, GstCaps* caps) {
+  GstElement* turn = parse_bin(std::string(kFrames) + kTurned + " ! videoconvert");
+  GstElement* flip = gst_bin_get_by_name(GST_BIN(turn), "turn");
+  const Handle<GstPad> flip_sink(gst_element_get_static_pad(flip, "sink"));
+  gst_object_unref(flip);
+  const Handle<GstCaps> turnable(gst_pad_get_pad_template_caps(flip_sink.get()));
+  if (depth_of(caps) > 8 && !gst_caps_can_intersect(turnable.get(), caps)) {
+    gst_object_unref(gst_object_ref_sink(turn));
+    turn = parse_bin(std::string(kFrames) + " ! videoconvert");
+  }
+  gst_bin_add(pipeline_, turn);
+  link(gate_, turn);
+  link(turn, target_);
+  gst_element_sync_state_with_parent(turn);
+  const Handle<GstPad> sink(gst_element_get_static_pad(gate_, "sink"));
+  return gst_pad_link(pad, sink.get()) == GST_PAD_LINK_OK;
+}
+
+void Source::on_no_more_pads(GstElement*, gpointer self) {
+  static_cast<Source*>(self)->callbacks_.known();
+}
+
+}  // namespace normalcrafter::convert

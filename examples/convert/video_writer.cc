@@ -1,0 +1,108 @@
+#include "video_writer.h"
+
+#include "failure.h"
+#include "gst_handles.h"
+#include "pipeline_parts.h"
+
+namespace normalcrafter::convert {
+namespace {
+
+// Audio waits here for the frames that the network has not done yet: encoded, it is small.
+constexpr const char* kAudioQueue =
+    "queue name=in max-size-time=0 max-size-bytes=0 max-size-buffers=0";
+
+bool is_aac(GstCaps* caps) {
+  const GstStructure* structure = gst_caps_get_structure(caps, 0);
+  gint version = 0;
+  return gst_structure_has_name(structure, "audio/mpeg") &&
+         gst_structure_get_int(structure, "mpegversion", &version) && version != 1;
+}
+
+/// Without what a parser can change.
+GstCaps* without_framing(GstCaps* caps) {
+  GstCaps* plain = gst_caps_copy(caps);
+  for (guint i = 0; i < gst_caps_get_size(plain); ++i)
+    gst_structure_remove_fields(gst_caps_get_structure(plain, i), "stream-format", "framed",
+                                "parsed", nullptr);
+  return plain;
+}
+
+bool takes_audio(GstElement* muxer, GstCaps* caps) {
+  const Handle<GstCaps> plain(without_framing(caps));
+  const GList* templates = gst_element_class_get_pad_template_list(GST_ELEMENT_GET_CLASS(muxer));
+  for (; templates != nullptr; templates = templates->next) {
+    auto* pad = GST_PAD_TEMPLATE(templates->data);
+    if (GST_PAD_TEMPLATE_DIRECTION(pad) != GST_PAD_SINK) continue;
+    const Handle<GstCaps> taken(gst_pad_template_get_caps(pad));
+    if (gst_caps_can_intersect(taken.get(), plain.get())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+VideoWriter::VideoWriter(const VideoCodec& codec, const std::string& file, GstBin* pipeline)
+    : codec_(codec),
+      pipeline_(pipeline),
+      encoder_(parse_bin("queue name=in ! " + codec.encoder)),
+      muxer_(make_element(codec.muxer.c_str())),
+      sink_(make_element("filesink")) {
+  g_object_set(sink_, "location", file.c_str(), nullptr);
+  gst_bin_add_many(pipeline, encoder_, muxer_, sink_, nullptr);
+  link(encoder_, muxer_);
+  link(muxer_, sink_);
+  queues_.push_back(encoder_);
+}
+
+void VideoWriter::link_from(GstElement* element) const {
+  link(element, encoder_);
+}
+
+bool VideoWriter::add_audio(GstPad* pad, const VideoGate& video) {
+  const Handle<GstCaps> caps(gst_pad_get_current_caps(pad));
+  const bool copied = takes_audio(muxer_, caps.get());
+  const std::string rest = !copied              ? " ! decodebin ! " + codec_.audio
+                           : is_aac(caps.get()) ? " ! aacparse"
+                                                : "";
+  GstElement* chain = parse_bin(kAudioQueue + rest);
+  gst_bin_add(pipeline_, chain);
+  GstElement* queue = gst_bin_get_by_name(GST_BIN(chain), "in");
+  const Handle<GstPad> gate(gst_element_get_static_pad(queue, "src"));
+  gst_object_unref(queue);
+  audio_.push_back(std::make_unique<AudioGate>(gate.get(), video));
+  queues_.push_back(chain);
+  link(chain, muxer_);
+  gst_element_sync_state_with_parent(chain);
+  const Handle<GstPad> sink(gst_element_get_static_pad(chain, "sink"));
+  gst_pad_link(pad, sink.get());
+  return copied;
+}
+
+void VideoWriter::begin(std::int64_t running_time) {
+  for (const auto& gate : audio_) {
+    gate->set_beginning(running_time);
+    gate->open();
+  }
+}
+
+bool VideoWriter::owns(GstObject* object) const {
+  if (object == GST_OBJECT(muxer_) || object == GST_OBJECT(sink_)) return true;
+  for (GstElement* queue : queues_)
+    if (gst_object_has_as_ancestor(object, GST_OBJECT(queue))) return true;
+  return false;
+}
+
+void VideoWriter::end_streams() const {
+  using Pads = std::vector<Handle<GstPad>>;
+  auto* pads = new Pads;
+  for (GstElement* queue : queues_) pads->emplace_back(gst_element_get_static_pad(queue, "sink"));
+  gst_element_call_async(
+      muxer_,
+      [](GstElement*, gpointer data) {
+        for (const auto& pad : *static_cast<Pads*>(data))
+          gst_pad_send_event(pad.get(), gst_event_new_eos());
+      },
+      pads, [](gpointer data) { delete static_cast<Pads*>(data); });
+}
+
+}  // namespace normalcrafter::convert

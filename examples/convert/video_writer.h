@@ -1,0 +1,44 @@
+// From the element's frames to a file of video, with the source's audio.
+#pragma once
+
+#include <gst/gst.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gate.h"
+#include "video_codec.h"
+
+namespace normalcrafter::convert {
+
+/// Elements that belong to the pipeline, which has to be stopped before the writer goes.
+class VideoWriter {
+ public:
+  /// Writes `file` as it is named. A Failure (Model) if an encoder is not installed.
+  VideoWriter(const VideoCodec& codec, const std::string& file, GstBin* pipeline);
+
+  /// Links what gives RGB frames.
+  void link_from(GstElement* element) const;
+  /// Links a stream of audio: copied where the muxer takes it, else encoded anew. What belongs to
+  /// the frames that `video` lets through is written, after begin(). True if it is copied.
+  bool add_audio(GstPad* pad, const VideoGate& video);
+  /// The first frame has passed, with this running time, which becomes 0.
+  void begin(std::int64_t running_time);
+  /// Completes the file, whatever the streams are doing: end-of-stream for all of them, sent on
+  /// another thread, since a stream may be busy.
+  void end_streams() const;
+  /// Whether an element, or one in it, is of the writer.
+  bool owns(GstObject* object) const;
+
+ private:
+  VideoCodec codec_;
+  GstBin* pipeline_;
+  GstElement* encoder_;
+  GstElement* muxer_;
+  GstElement* sink_;
+  std::vector<GstElement*> queues_;  ///< the ends where streams come in
+  std::vector<std::unique_ptr<AudioGate>> audio_;
+};
+
+}  // namespace normalcrafter::convert
