@@ -172,6 +172,8 @@ def sample_scene(r):
     for number, entry in enumerate(objects):
         entry[0][rc.TEXTURE] = 6 + number
     patterns = walls + [entry[2:] for entry in objects]
+    for number, (row, _) in enumerate(patterns):
+        row[rc.IMAGE] = number
     return Scene(camera, np.array([entry[0] for entry in objects]).reshape(-1, rc.OBJECT_COLUMNS),
                  [entry[1] for entry in objects], np.array([p[0] for p in patterns]),
                  np.array([p[1] for p in patterns], np.float32), room, np.array([[*light, is_point, 1.0]]), shading,

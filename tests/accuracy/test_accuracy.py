@@ -1,0 +1,67 @@
+"""The demo model through the whole element, against the truth of rendered scenes and against itself.
+
+The scenes are those of the frozen evaluation set (models/recipe/evaluation.py), fewer of them and shorter than in the
+model card's table; the limits leave a margin for that.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+
+import check_axes
+import evaluation
+from element import DEMO_MODEL, run_element
+
+FRAMES = 14
+# Degrees: what the model card's table states for the whole set, and what the fewer clips here may add.
+MEAN_LIMITS = {"128x128": 20.0, "192x128": 20.0, "256x192": 20.0, "320x192": 22.0, "200x150": 24.0, "192x120": 24.0}
+CLIPS = 3
+
+
+@functools.lru_cache(maxsize=None)
+def errors(group, dtype="float32"):
+    """(mean error, flicker beyond the truth) of a group's first clips, in degrees."""
+    means, flickers = [], []
+    for clip in evaluation.clips(group)[:CLIPS]:
+        rgb, normals = clip.render(FRAMES)
+        predicted = run_element(rgb, dtype=dtype)
+        means.append(evaluation.angles(predicted, normals).mean())
+        flickers.append(evaluation.flicker(predicted) - evaluation.flicker(normals))
+    return float(np.mean(means)), float(np.mean(flickers))
+
+
+@pytest.mark.parametrize("group", MEAN_LIMITS)
+def test_mean_error_stays_below_the_stated(group):
+    assert errors(group)[0] < MEAN_LIMITS[group]
+
+
+def test_moving_scenes_flicker_little_more_than_the_truth():
+    assert np.mean([errors(group)[1] for group in ("128x128", "192x128", "256x192")]) < 1.0
+
+
+def test_a_static_clip_is_almost_still():
+    rgb, _ = evaluation.clips("static")[0].render(28)
+    assert evaluation.flicker(run_element(rgb, dtype="float32")) < 0.8
+
+
+@pytest.mark.parametrize("level", evaluation.BLANK_LEVELS, ids=str)
+def test_blank_frames_give_calm_output(level):
+    predicted = run_element(np.broadcast_to(np.array(level, np.uint8), (FRAMES, 128, 192, 3)), dtype="float32")
+    mean = predicted.mean((0, 1, 2))
+    assert evaluation.angles(predicted, mean / np.linalg.norm(mean)).mean() < 12
+    assert evaluation.flicker(predicted) < 0.8
+
+
+@pytest.mark.parametrize("group", ["128x128", "320x192", "200x150"])
+def test_bfloat16_agrees_with_float32(group):
+    rgb, _ = evaluation.clips(group)[0].render(28)
+    angles = evaluation.angles(run_element(rgb, dtype="bfloat16"), run_element(rgb, dtype="float32"))
+    assert angles.mean() < 1.0
+    assert angles.mean((1, 2)).max() < 2.0
+
+
+def test_a_rendered_sphere_shows_the_axes_that_the_model_states():
+    correlations, mean_z = check_axes.measure(DEMO_MODEL, {})
+    assert min(correlations[:2]) > 0.8
+    assert mean_z > 0.5
