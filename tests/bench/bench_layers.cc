@@ -1,93 +1,81 @@
 // Times each kind of layer at the shapes of a network, against plain ATen in the same type.
-//   bench_layers [--width 256] [--height 256] [--frames 14] [--threads 2] [--channels
-//   320,640,1280,1280]
-//                [--vae 128,256,512,512] [--dtype float32|bfloat16|both] [--json FILE]
-// Rates are effective: the direct computation's operations (a multiply-add is 2) per second,
-// however few of them a kernel does. Bytes are what input, weights and output take, read or written
-// once.
+//   bench_layers [--width 256] [--height 256] [--frames 14] [--channels 320,640,1280,1280] ...
+// --help lists all options; docs/performance.md says what the columns mean.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
-#include <sys/resource.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "architecture.h"
+#include "command_line.h"
+#include "measuring.h"
+#include "model/device.h"
 #include "nn/attention.h"
 #include "nn/convolution.h"
 #include "nn/group_norm.h"
 #include "nn/linear.h"
 #include "nn/tensor_pool.h"
-#include "random_model.h"
+#include "operations.h"
 
 namespace {
 
-using namespace normalcrafter;  // NOLINT: a bench program
-using test::RandomWeights;
+using namespace normalcrafter;         // NOLINT: a bench program
+using namespace normalcrafter::bench;  // NOLINT
 
-struct Options {
+struct Settings {
+  Architecture architecture;
   int width = 256;
   int height = 256;
   int frames = 14;
+  int decode_frames = 4;
   int threads = 2;
-  std::vector<int> channels = {320, 640, 1280, 1280};
-  std::vector<int> vae = {128, 256, 512, 512};
   std::string dtype = "both";
   std::string json;
 };
 
+bool parse(int argc, char** argv, Settings& settings) {
+  CommandLine line(
+      "bench_layers: times the layers of the UNet's and the VAE's levels, and ATen's.\n"
+      "Options and their defaults:");
+  line.add("--width", settings.width, "of the pictures");
+  line.add("--height", settings.height, "of the pictures");
+  line.add("--frames", settings.frames, "frames of a UNet window");
+  line.add("--decode-frames", settings.decode_frames, "frames of a VAE decoder chunk");
+  line.add("--threads", settings.threads, "threads of the layers");
+  line.add("--dtype", settings.dtype, "type", {"both", "float32", "bfloat16"});
+  settings.architecture.add_widths(line);
+  line.add("--json", settings.json, "file for the results");
+  if (line.parse({argv + 1, argv + argc})) return true;
+  std::printf("%s", line.help().c_str());
+  return false;
+}
+
 struct Case {
   std::string layer;
   std::string shape;
-  double operations = 0;
-  double bytes = 0;
+  Work work;
   std::function<void()> ours;
   std::function<void()> aten;
 };
 
 double best_seconds(const std::function<void()>& work) {
-  using Clock = std::chrono::steady_clock;
   work();  // warmed up
   double best = 1e30;
   double spent = 0;
   for (int i = 0; i < 10 && (i < 3 || spent < 0.5); ++i) {
-    const auto start = Clock::now();
-    work();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_of(work);
     best = std::min(best, seconds);
     spent += seconds;
   }
   return best;
-}
-
-std::vector<int> parse_list(const std::string& text) {
-  std::vector<int> result;
-  std::istringstream items(text);
-  for (std::string item; std::getline(items, item, ',');) result.push_back(std::stoi(item));
-  return result;
-}
-
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    const std::string value = argv[i + 1];
-    if (name == "--width") options.width = std::stoi(value);
-    if (name == "--height") options.height = std::stoi(value);
-    if (name == "--frames") options.frames = std::stoi(value);
-    if (name == "--threads") options.threads = std::stoi(value);
-    if (name == "--channels") options.channels = parse_list(value);
-    if (name == "--vae") options.vae = parse_list(value);
-    if (name == "--dtype") options.dtype = value;
-    if (name == "--json") options.json = value;
-  }
-  return options;
 }
 
 std::string text_of(const at::Tensor& x) {
@@ -96,138 +84,244 @@ std::string text_of(const at::Tensor& x) {
   return text.str();
 }
 
-double bytes_of(const at::Tensor& x, double outputs, double weights) {
-  return (static_cast<double>(x.numel()) + outputs + weights) *
-         static_cast<double>(x.element_size());
+/// The layers of one level, at activations [frames, height, width, channels].
+class Level {
+ public:
+  Level(const Grid& grid, int channels, at::ScalarType dtype)
+      : grid_(grid),
+        c_(channels),
+        source_(dtype),
+        weights_(source_),
+        operations_(methods_in(dtype)),
+        x_(at::randn({grid.frames, grid.height, grid.width, channels}).to(dtype)) {}
+
+  std::vector<Case> convolutions() {
+    return {convolution(), temporal_convolution(), upsample_convolution(), group_norm()};
+  }
+  std::vector<Case> transformer(int context_channels) {
+    const int heads = std::max(1, c_ / 64);
+    return {wide_linear(), gated_gelu(), attention_in_a_frame(heads), attention_over_frames(heads),
+            cross_attention(heads, context_channels)};
+  }
+  Case attention_in_a_frame(int heads);
+
+ private:
+  at::Tensor weight(at::IntArrayRef shape) {
+    return source_.get("weight", shape, x_.scalar_type());
+  }
+  at::Tensor rows() const { return x_.view({grid_.frames, -1, c_}); }
+  double size() const { return grid_.pixels() * c_; }
+
+  Case convolution();
+  Case temporal_convolution();
+  Case upsample_convolution();
+  Case group_norm();
+  Case wide_linear();
+  Case gated_gelu();
+  Case attention_over_frames(int heads);
+  Case cross_attention(int heads, int context_channels);
+  std::function<void(const at::Tensor&)> plain_attention(int heads);
+
+  Grid grid_;
+  int c_;
+  UnkeptWeights source_;
+  Weights weights_;
+  Operations operations_;
+  at::Tensor x_;
+};
+
+Case Level::convolution() {
+  const auto layer = std::make_shared<Conv2d>(weights_, Conv2d::Shape{c_, c_});
+  const at::Tensor kernel = weight({c_, c_, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor bias = weight({c_});
+  return {"conv 3x3", text_of(x_), operations_.convolution(grid_, c_, c_),
+          [=, x = x_] { (*layer)(x); },
+          [=, x = x_] { at::conv2d(as_nchw(x), kernel, bias, 1, 1); }};
 }
 
-// One level's layers at [frames, height, width, channels].
-std::vector<Case> cases(int frames, int height, int width, int channels, at::ScalarType dtype,
-                        bool transformer) {
-  RandomWeights source(dtype);
-  const Weights weights(source);
-  const at::Tensor x = at::randn({frames, height, width, channels}).to(dtype);
-  const double pixels = static_cast<double>(frames) * height * width;
-  const double c = channels;
-  const at::Tensor bias = source.get("b", {channels}, dtype);
-  std::vector<Case> result;
+Case Level::temporal_convolution() {
+  const auto layer = std::make_shared<TemporalConv>(weights_, c_);
+  const at::Tensor kernel = weight({c_, c_, 3, 1, 1});
+  const at::Tensor bias = weight({c_});
+  const at::Tensor video = x_.permute({3, 0, 1, 2}).unsqueeze(0).contiguous();
+  return {"conv temporal", text_of(x_), operations_.temporal_convolution(grid_, c_),
+          [=, x = x_] { (*layer)(x); },
+          [=] {
+            at::conv3d(video, kernel, bias, 1, at::IntArrayRef{1, 0, 0});
+          }};
+}
 
-  const auto conv = std::make_shared<Conv2d>(weights / "conv", Conv2d::Shape{channels, channels});
-  const at::Tensor kernel = source.get("conv.weight", {channels, channels, 3, 3}, dtype)
-                                .contiguous(at::MemoryFormat::ChannelsLast);
-  result.push_back({"conv 3x3", text_of(x), 18 * pixels * c * c, bytes_of(x, pixels * c, 9 * c * c),
-                    [=] { (*conv)(x); }, [=] { at::conv2d(as_nchw(x), kernel, bias, 1, 1); }});
+Case Level::upsample_convolution() {
+  const auto layer = std::make_shared<Upsample>(weights_, c_);
+  const at::Tensor kernel = weight({c_, c_, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor bias = weight({c_});
+  const at::Tensor nchw = as_nchw(x_).contiguous();
+  const std::vector<int64_t> doubled = {2 * grid_.height, 2 * grid_.width};
+  return {"upsample conv", text_of(x_), operations_.upsample_convolution(grid_, c_),
+          [=, x = x_] { (*layer)(x); },
+          [=] { at::conv2d(at::upsample_nearest2d(nchw, doubled), kernel, bias, 1, 1); }};
+}
 
-  const auto temporal = std::make_shared<TemporalConv>(weights / "temporal", channels);
-  const at::Tensor kernel3 = source.get("temporal.weight", {channels, channels, 3, 1, 1}, dtype);
-  const at::Tensor video = x.permute({3, 0, 1, 2}).unsqueeze(0).contiguous();
-  result.push_back({"conv temporal", text_of(x), 6 * pixels * c * c,
-                    bytes_of(x, pixels * c, 3 * c * c), [=] { (*temporal)(x); },
-                    [=] {
-                      at::conv3d(video, kernel3, bias, 1, at::IntArrayRef{1, 0, 0});
-                    }});
+Case Level::group_norm() {
+  const auto layer = std::make_shared<GroupNorm>(weights_, c_, 1e-5);
+  const at::Tensor gamma = weight({c_});
+  const at::Tensor beta = weight({c_});
+  const at::Tensor nchw = as_nchw(x_).contiguous();
+  return {"group norm + SiLU", text_of(x_), operations_.elementwise(size(), size()),
+          [=, x = x_] { layer->silu(x); },
+          [=] { at::silu(at::group_norm(nchw, GroupNorm::kGroups, gamma, beta, 1e-5)); }};
+}
 
-  const auto up = std::make_shared<Upsample>(weights / "up", channels);
-  const at::Tensor nchw = as_nchw(x).contiguous();
-  result.push_back(
-      {"upsample conv", text_of(x), 72 * pixels * c * c, bytes_of(x, 4 * pixels * c, 9 * c * c),
-       [=] { (*up)(x); },
-       [=] {
-         at::conv2d(at::upsample_nearest2d(nchw, {2 * height, 2 * width}), kernel, bias, 1, 1);
-       }});
+Case Level::wide_linear() {
+  const auto layer = std::make_shared<Linear>(weights_, c_, 8 * c_);
+  const at::Tensor matrix = weight({8 * c_, c_});
+  const at::Tensor bias = weight({8 * c_});
+  return {"linear c->8c", text_of(rows()), operations_.linear(grid_.pixels(), c_, 8 * c_),
+          [=, x = rows()] { (*layer)(x); }, [=, x = rows()] { at::linear(x, matrix, bias); }};
+}
 
-  const auto norm = std::make_shared<GroupNorm>(weights / "norm", channels, 1e-5);
-  const at::Tensor gamma = source.get("norm.weight", {channels}, dtype);
-  result.push_back(
-      {"group norm + SiLU", text_of(x), 10 * pixels * c, bytes_of(x, pixels * c, 0),
-       [=] { norm->silu(x); },
-       [=] { at::silu(at::group_norm(nchw, GroupNorm::kGroups, gamma, bias, 1e-5)); }});
-  if (!transformer) return result;
-
-  const at::Tensor rows = x.view({frames, height * width, channels});
-  const auto wide = std::make_shared<Linear>(weights / "wide", channels, 8 * channels);
-  const at::Tensor matrix = source.get("wide.weight", {8 * channels, channels}, dtype);
-  const at::Tensor wide_bias = source.get("wide.bias", {8 * channels}, dtype);
-  result.push_back({"linear c->8c", text_of(rows), 16 * pixels * c * c,
-                    bytes_of(rows, 8 * pixels * c, 8 * c * c), [=] { (*wide)(rows); },
-                    [=] { at::linear(rows, matrix, wide_bias); }});
-  const at::Tensor gated = (*wide)(rows);
-  result.push_back({"GEGLU", text_of(gated), 40 * pixels * c, bytes_of(gated, 4 * pixels * c, 0),
-                    [=] { geglu(gated); },
-                    [=] {
-                      const auto halves = gated.chunk(2, -1);
-                      halves[0] * at::gelu(halves[1]);
-                    }});
-  const int heads = std::max(1, channels / 64);
-  const auto attention = std::make_shared<SelfAttention>(weights / "attention", channels, heads);
-  const double tokens = static_cast<double>(height) * width;
-  const at::Tensor qkv = source.get("attention.qkv", {3 * channels, channels}, dtype);
-  const at::Tensor out = source.get("attention.out", {channels, channels}, dtype);
-  const auto plain = [=](const at::Tensor& input) {
-    const auto parts = at::linear(input, qkv).chunk(3, -1);
-    at::linear(attend(parts[0].contiguous(), parts[1].contiguous(), parts[2].contiguous(), heads),
-               out);
+Case Level::gated_gelu() {
+  const at::Tensor x = at::randn({grid_.frames, grid_.height * grid_.width, 8 * c_}).to(x_.dtype());
+  const auto aten = [=] {
+    const auto halves = x.chunk(2, -1);
+    halves[0] * at::gelu(halves[1]);
   };
-  result.push_back(
-      {"attention in a frame", text_of(rows), 8 * pixels * c * c + 4 * pixels * tokens * c,
-       bytes_of(rows, pixels * c, 4 * c * c), [=] { (*attention)(rows); }, [=] { plain(rows); }});
-  result.push_back({"attention over frames", text_of(rows),
-                    8 * pixels * c * c + 4 * pixels * frames * c,
-                    bytes_of(rows, pixels * c, 4 * c * c), [=] { attention->across_frames(rows); },
-                    [=] { plain(rows.transpose(0, 1).contiguous()); }});
-  return result;
+  return {"GEGLU", text_of(x), operations_.elementwise(8 * size(), 4 * size()), [=] { geglu(x); },
+          aten};
 }
 
-void run(const std::string& network, const std::vector<Case>& list, const char* dtype,
-         nlohmann::json& results) {
-  for (const Case& c : list) {
+std::function<void(const at::Tensor&)> Level::plain_attention(int heads) {
+  const at::Tensor qkv = weight({3 * c_, c_});
+  const at::Tensor out = weight({c_, c_});
+  const int64_t depth = c_ / heads;
+  return [=](const at::Tensor& x) {
+    // [B, L, 3, heads, d] -> three of [B, heads, L, d]
+    const auto parts = at::linear(x, qkv)
+                           .view({x.size(0), x.size(1), 3, heads, depth})
+                           .permute({2, 0, 3, 1, 4})
+                           .unbind(0);
+    const at::Tensor attended = at::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
+    at::linear(attended.transpose(1, 2).reshape(x.sizes()), out);
+  };
+}
+
+Case Level::attention_in_a_frame(int heads) {
+  const auto layer = std::make_shared<SelfAttention>(weights_, c_, heads);
+  const double tokens = grid_.pixels() / grid_.frames;
+  return {"attention in a frame", text_of(rows()),
+          operations_.self_attention(grid_.frames, tokens, c_), [=, x = rows()] { (*layer)(x); },
+          [plain = plain_attention(heads), x = rows()] { plain(x); }};
+}
+
+Case Level::attention_over_frames(int heads) {
+  const auto layer = std::make_shared<SelfAttention>(weights_, c_, heads);
+  const double positions = grid_.pixels() / grid_.frames;
+  return {"attention over frames", text_of(rows()),
+          operations_.self_attention(positions, grid_.frames, c_),
+          [=, x = rows()] { layer->across_frames(x); },
+          [plain = plain_attention(heads), x = rows()] { plain(x.transpose(0, 1).contiguous()); }};
+}
+
+Case Level::cross_attention(int heads, int context_channels) {
+  const auto layer = std::make_shared<SingleTokenCrossAttention>(weights_, c_, context_channels);
+  const at::Tensor context = at::randn({grid_.frames, 1, context_channels}).to(x_.dtype());
+  const at::Tensor q = weight({c_, c_});
+  const at::Tensor k = weight({c_, context_channels});
+  const at::Tensor v = weight({c_, context_channels});
+  const at::Tensor out = weight({c_, c_});
+  const auto aten = [=, x = rows()] {
+    x + at::linear(attend(at::linear(x, q), at::linear(context, k), at::linear(context, v), heads),
+                   out);
+  };
+  return {"cross attention", text_of(rows()),
+          operations_.single_token_cross_attention(grid_.pixels(), grid_.frames, grid_.frames, c_,
+                                                   context_channels),
+          [=, x = rows()] { x + (*layer)(context); }, aten};
+}
+
+// A layer without products has no rate.
+std::string teraflops(double operations, double seconds) {
+  if (operations == 0) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", operations / seconds / 1e12);
+  return text;
+}
+
+void run(const std::string& network, const char* dtype, const std::vector<Case>& cases,
+         Report& results) {
+  for (const Case& c : cases) {
     const double ours = best_seconds(c.ours);
     const double aten = best_seconds(c.aten);
-    std::printf(
-        "%-5s %-8s %-22s %-24s %8.4f s %7.3f TFLOP/s %7.1f GB/s  ATen %8.4f s  ratio %5.2f\n",
-        network.c_str(), dtype, c.layer.c_str(), c.shape.c_str(), ours, c.operations / ours / 1e12,
-        c.bytes / ours / 1e9, aten, aten / ours);
+    std::printf("%-6s%-10s%-23s%-23s%9.4f%11s%10s%9.1f%9.4f%7.2f\n", network.c_str(), dtype,
+                c.layer.c_str(), c.shape.c_str(), ours, teraflops(c.work.direct, ours).c_str(),
+                teraflops(c.work.performed, ours).c_str(), c.work.bytes / ours / 1e9, aten,
+                aten / ours);
     std::fflush(stdout);
-    results.push_back({{"network", network},
-                       {"dtype", dtype},
-                       {"layer", c.layer},
-                       {"shape", c.shape},
-                       {"seconds", ours},
-                       {"effective_flops", c.operations / ours},
-                       {"bytes", c.bytes},
-                       {"aten_seconds", aten},
-                       {"ratio", aten / ours}});
+    results.add({{"network", network},
+                 {"dtype", dtype},
+                 {"layer", c.layer},
+                 {"shape", c.shape},
+                 {"seconds", ours},
+                 {"effective_flops", c.work.direct / ours},
+                 {"achieved_flops", c.work.performed / ours},
+                 {"bytes", c.work.bytes},
+                 {"aten_seconds", aten},
+                 {"ratio", aten / ours}});
   }
+}
+
+// Side of a level's activations, `halvings` below the pictures.
+int side(int pixels, std::size_t halvings) {
+  return std::max(1, pixels >> halvings);
+}
+
+void run_levels(const Settings& s, at::ScalarType type, const char* dtype, Report& results) {
+  const auto& channels = s.architecture.channels;
+  const auto& vae = s.architecture.vae;
+  for (std::size_t i = 0; i < channels.size(); ++i) {
+    const std::size_t halvings = vae.size() - 1 + i;
+    Level level({s.frames, side(s.height, halvings), side(s.width, halvings)}, channels[i], type);
+    run("unet", dtype, level.convolutions(), results);
+    run("unet", dtype, level.transformer(s.architecture.context), results);
+  }
+  for (std::size_t i = 0; i < vae.size(); ++i) {
+    Level level({s.decode_frames, side(s.height, i), side(s.width, i)}, vae[i], type);
+    run("vae", dtype, level.convolutions(), results);
+    if (i + 1 == vae.size()) run("vae", dtype, {level.attention_in_a_frame(1)}, results);
+  }
+}
+
+int bench_layers(int argc, char** argv) {
+  Settings settings;
+  if (!parse(argc, argv, settings)) return 0;
+  settings.architecture.config();  // checks the widths
+  const c10::InferenceMode inference;
+  const TensorPool::Scope pooled;
+  at::set_num_threads(settings.threads);
+  Report results(
+      settings.json,
+      {{"program", "bench_layers"}, {"width", settings.width}, {"height", settings.height}});
+  results.print_machine();
+  std::printf(
+      "%dx%d. effective: operations of the direct computation; achieved: of the products "
+      "that the engine does;\n"
+      "moved: input, weights and output once; ratio: ATen's seconds / the engine's\n",
+      settings.width, settings.height);
+  std::printf("%-16s%-23s%-23s%9s%11s%10s%9s%9s%7s\n", "", "layer", "input", "s", "effective",
+              "achieved", "moved", "ATen s", "ratio");
+  std::printf("%71s%11s%10s%9s\n", "", "TFLOP/s", "TFLOP/s", "GB/s");
+  if (settings.dtype != "bfloat16") run_levels(settings, at::kFloat, "float32", results);
+  if (settings.dtype != "float32") run_levels(settings, at::kBFloat16, "bfloat16", results);
+  std::printf("peak memory %.2f GB\n", static_cast<double>(peak_bytes(at::kCPU)) / 1e9);
+  return 0;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const Options options = parse(argc, argv);
-  const c10::InferenceMode inference;
-  const TensorPool::Scope pooled;
-  at::set_num_threads(options.threads);
-  nlohmann::json results = nlohmann::json::array();
-  for (const auto& [type, name] : {std::pair{at::kFloat, "float32"}, {at::kBFloat16, "bfloat16"}}) {
-    if (options.dtype != "both" && options.dtype != name) continue;
-    const int factor = 1 << (static_cast<int>(options.vae.size()) - 1);
-    for (std::size_t i = 0; i < options.channels.size(); ++i) {
-      const int shrink = factor << i;
-      run("unet",
-          cases(options.frames, std::max(1, options.height / shrink),
-                std::max(1, options.width / shrink), options.channels[i], type, true),
-          name, results);
-    }
-    for (std::size_t i = 0; i < options.vae.size(); ++i) {
-      run("vae",
-          cases(4, std::max(1, options.height >> i), std::max(1, options.width >> i),
-                options.vae[i], type, false),
-          name, results);
-    }
-  }
-  struct rusage usage {};
-  getrusage(RUSAGE_SELF, &usage);
-  std::printf("peak memory %.2f GB\n", static_cast<double>(usage.ru_maxrss) * 1024 / 1e9);
-  if (!options.json.empty()) std::ofstream(options.json) << results.dump(1) << "\n";
-  return 0;
+int main(int argc, char** argv) try {
+  wait_passively(argv);
+  return bench_layers(argc, argv);
+} catch (const std::invalid_argument& error) {
+  std::fprintf(stderr, "bench_layers: %s\n", error.what());
+  return 2;
 }
