@@ -1,7 +1,5 @@
 #include "model/device.h"
 
-#include <ATen/core/ivalue.h>
-#include <ATen/cpu/Utils.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
@@ -9,6 +7,7 @@
 #include <exception>
 #include <fstream>
 
+#include "nn/cpu_features.h"
 #include "normalcrafter/error.h"
 
 namespace normalcrafter {
@@ -64,15 +63,6 @@ at::Device resolve_device(const std::string& name) {
   if (name.starts_with("cuda:")) return cuda_device(name, parse_index(name));
   throw Error(ErrorCode::Settings,
               "unknown device \"" + name + "\"; possible are auto, cpu, cuda and cuda:N");
-}
-
-bool cpu_has_bfloat16() {
-  const auto capabilities = at::cpu::get_cpu_capabilities();
-  for (const char* name : {"avx512_bf16", "amx_bf16", "bf16"}) {
-    const auto found = capabilities.find(name);
-    if (found != capabilities.end() && found->second.toBool()) return true;
-  }
-  return false;
 }
 
 at::ScalarType resolve_dtype(Dtype dtype, const at::Device& device) {

@@ -18,9 +18,6 @@ at::Device resolve_device(const std::string& name);
 /// Error Settings for float16 on a CPU.
 at::ScalarType resolve_dtype(Dtype dtype, const at::Device& device);
 
-/// Whether the CPU multiplies bfloat16 matrices itself (AVX-512 BF16 or AMX).
-bool cpu_has_bfloat16();
-
 /// Model::peak_bytes() of that device.
 std::uint64_t peak_bytes(const at::Device& device);
 

@@ -70,12 +70,21 @@ ClipEncoderLayer::ClipEncoderLayer(const Weights& weights, const ClipVisionConfi
       heads_(config.num_attention_heads),
       quick_gelu_(config.hidden_act == "quick_gelu") {}
 
-at::Tensor ClipEncoderLayer::operator()(at::Tensor x) const {
+at::Tensor ClipEncoderLayer::operator()(const at::Tensor& x) const {
+  return first_tokens(x, x.size(1));
+}
+
+at::Tensor ClipEncoderLayer::first_tokens(const at::Tensor& x, int64_t count) const {
   const auto parts = qkv_(norm1_(x)).chunk(3, -1);
-  x = out_(attend(parts[0], parts[1], parts[2], heads_)).add_(x);
-  at::Tensor h = fc1_(norm2_(x));
-  h = quick_gelu_ ? h * at::sigmoid(1.702 * h) : at::gelu(h);
-  return fc2_(h).add_(x);
+  const at::Tensor attended = attend(parts[0].narrow(1, 0, count), parts[1], parts[2], heads_);
+  const at::Tensor y = out_(attended).add_(x.narrow(1, 0, count));
+  at::Tensor h = fc1_(norm2_(y));
+  if (quick_gelu_) {
+    h.mul_(at::sigmoid(1.702 * h));
+  } else {
+    at::gelu_(h);
+  }
+  return fc2_(h).add_(y);
 }
 
 ClipVisionEncoder::ClipVisionEncoder(const Weights& weights, const ClipVisionConfig& config)
@@ -108,8 +117,9 @@ at::Tensor ClipVisionEncoder::operator()(const at::Tensor& pixels,
           .transpose(1, 2);
   at::Tensor x = at::cat({class_embedding_.expand({pixels.size(0), 1, -1}), patches}, 1);
   x = pre_norm_(x + position_embedding_);
-  for (const auto& layer : layers_) {
-    x = layer(std::move(x));
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    // Of the last layer's result only the class token is read.
+    x = layers_[i].first_tokens(x, i + 1 < layers_.size() ? x.size(1) : 1);
     checkpoint.check();
   }
   return projection_(post_norm_(x.select(1, 0)));

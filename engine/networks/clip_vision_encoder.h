@@ -23,7 +23,9 @@ class ClipEncoderLayer {
   /// Reads layer_norm1, self_attn, layer_norm2, mlp.
   ClipEncoderLayer(const Weights& weights, const ClipVisionConfig& config);
   /// [n, L, hidden] -> the same shape.
-  at::Tensor operator()(at::Tensor x) const;
+  at::Tensor operator()(const at::Tensor& x) const;
+  /// The same for the first `count` tokens only -> [n, count, hidden].
+  at::Tensor first_tokens(const at::Tensor& x, int64_t count) const;
 
  private:
   LayerNorm norm1_;

@@ -2,9 +2,9 @@
 
 namespace normalcrafter {
 
-Linear::Linear(const Weights& weights, int in, int out, bool bias)
-    : weight_(weights.get("weight", {out, in}).to(weights.device())) {
-  if (bias) bias_ = weights.get("bias", {out}).to(weights.device());
+Linear::Linear(const Weights& weights, int in, int out, bool bias) {
+  set(weights.get("weight", {out, in}).to(weights.device()),
+      bias ? weights.get("bias", {out}).to(weights.device()) : at::Tensor());
 }
 
 Linear Linear::joined(const Weights& weights, const std::vector<std::string>& names, int in,
@@ -16,13 +16,22 @@ Linear Linear::joined(const Weights& weights, const std::vector<std::string>& na
     if (bias) biases.push_back((weights / name).get("bias", {out}));
   }
   Linear result;
-  result.weight_ = at::cat(matrices).to(weights.device());
-  if (bias) result.bias_ = at::cat(biases).to(weights.device());
+  result.set(at::cat(matrices).to(weights.device()),
+             bias ? at::cat(biases).to(weights.device()) : at::Tensor());
   return result;
 }
 
+void Linear::set(const at::Tensor& weight, const at::Tensor& bias) {
+  bias_ = bias;
+  if (gemm_suits(weight)) {
+    packed_.emplace(weight);
+  } else {
+    weight_ = weight;
+  }
+}
+
 at::Tensor Linear::operator()(const at::Tensor& x) const {
-  return at::linear(x, weight_, bias_);
+  return packed_ ? (*packed_)(x, bias_) : at::linear(x, weight_, bias_);
 }
 
 LayerNorm::LayerNorm(const Weights& weights, int channels, double eps)

@@ -3,9 +3,11 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "nn/gemm.h"
 #include "nn/weight_source.h"
 
 namespace normalcrafter {
@@ -24,6 +26,9 @@ class Linear {
   at::Tensor operator()(const at::Tensor& x) const;
 
  private:
+  void set(const at::Tensor& weight, const at::Tensor& bias);
+
+  std::optional<PackedMatrix> packed_;  // or
   at::Tensor weight_;
   at::Tensor bias_;
 };

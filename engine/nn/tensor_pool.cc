@@ -25,8 +25,10 @@ struct Block {
   std::size_t size = 0;
 };
 
+// Up to whole small pages: the system maps a block's last part with those.
 std::size_t rounded(std::size_t size) {
-  return (size + kHugePage - 1) / kHugePage * kHugePage;
+  constexpr std::size_t kPage = 4096;
+  return (size + kPage - 1) / kPage * kPage;
 }
 
 // A mapping that begins on a huge page, or none. Not MAP_NORESERVE: the system then refuses what it
@@ -93,7 +95,7 @@ class Pool final : public c10::Allocator {
     const std::lock_guard lock(mutex_);
     auto best = freed_.end();
     for (auto block = freed_.begin(); block != freed_.end(); ++block) {
-      if (block->size < size || block->size > size + size / 4) continue;
+      if (block->size < size || block->size > size + size / 16) continue;
       if (best == freed_.end() || block->size < best->size) best = block;
     }
     if (best == freed_.end()) return {};

@@ -1,12 +1,12 @@
 #include "nn/winograd.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/ivalue.h>
-#include <ATen/cpu/Utils.h>
 
 #include <algorithm>
 
+#include "nn/cpu/gemm.h"
 #include "nn/cpu/winograd.h"
+#include "nn/cpu_features.h"
 
 namespace normalcrafter {
 namespace {
@@ -19,8 +19,6 @@ constexpr int64_t kSharedFloats = 4'000'000;
 constexpr int64_t kAllWeightsFloats = 8'000'000;
 // Input channels whose transformed weights a thread holds at a time.
 constexpr int64_t kChannelChunk = 256;
-// Rows of a product: a multiple of what every instruction set's kernel takes at once.
-constexpr int64_t kRowGroup = 12;
 
 at::Tensor floats(int64_t count) {
   return at::empty({count}, at::kFloat);
@@ -40,7 +38,7 @@ class Scratch {
 };
 
 int64_t rounded_rows(int64_t rows, int64_t least, int64_t most) {
-  return std::clamp(rows / kRowGroup * kRowGroup, least, most);
+  return std::clamp(rows / cpu::kGemmRows * cpu::kGemmRows, least, most);
 }
 
 template <typename T>
@@ -188,7 +186,8 @@ class Run {
       for (int64_t p = begin; p < end; ++p)
         tiles_.transform_weights(panel_weights(p), 0, in_, u + p * panel_floats);
     });
-    const int64_t block = rounded_rows(kBlockFloats / (kPositions * in_), kRowGroup, 8 * kRowGroup);
+    const int64_t block =
+        rounded_rows(kBlockFloats / (kPositions * in_), cpu::kGemmRows, 8 * cpu::kGemmRows);
     const int64_t blocks = (tiles_.tiles + block - 1) / block;
     const Scratch patches(kPositions * block * in_);
     const Scratch products(kPositions * block * panel_);
@@ -210,8 +209,8 @@ class Run {
   // Many channels: the patches of a group of tiles are shared, and each thread transforms the
   // weights of its own panels as it needs them.
   void by_panels() const {
-    const int64_t group = rounded_rows(kSharedFloats / (kPositions * in_), kRowGroup,
-                                       (tiles_.tiles / kRowGroup + 1) * kRowGroup);
+    const int64_t group = rounded_rows(kSharedFloats / (kPositions * in_), cpu::kGemmRows,
+                                       (tiles_.tiles / cpu::kGemmRows + 1) * cpu::kGemmRows);
     const at::Tensor patches = floats(kPositions * group * in_);
     const Scratch weights(kPositions * kChannelChunk * panel_);
     const Scratch products(kPositions * group * panel_);
@@ -242,9 +241,14 @@ class Run {
   void multiply(const float* v, int64_t rows, int64_t count, int64_t from, const float* u,
                 int64_t channels, float* m) const {
     for (int64_t i = 0; i < kPositions; ++i) {
-      cpu::winograd_kernels().multiply(v + i * rows * in_ + from, count, in_,
-                                       u + i * channels * panel_, channels, m + i * rows * panel_,
-                                       from > 0);
+      cpu::gemm_kernels().multiply({.a = v + i * rows * in_ + from,
+                                    .a_stride = in_,
+                                    .rows = count,
+                                    .depth = channels,
+                                    .b = u + i * channels * panel_,
+                                    .c = m + i * rows * panel_,
+                                    .c_stride = panel_,
+                                    .accumulate = from > 0});
     }
   }
 
@@ -272,12 +276,6 @@ at::Tensor packed_panels(const at::Tensor& weight) {
       .contiguous();
 }
 
-bool has_matrix_units() {
-  const auto capabilities = at::cpu::get_cpu_capabilities();
-  const auto found = capabilities.find("amx_bf16");
-  return found != capabilities.end() && found->second.toBool();
-}
-
 }  // namespace
 
 bool winograd_suits(const at::Tensor& weight) {
@@ -286,8 +284,7 @@ bool winograd_suits(const at::Tensor& weight) {
   if (weight.size(0) % kernels.panel != 0 || weight.size(1) % kernels.lanes != 0) return false;
   if (weight.scalar_type() == at::kFloat) return true;
   // With AMX, direct bfloat16 is several times faster than anything in float32.
-  static const bool matrix_units = has_matrix_units();
-  return weight.scalar_type() == at::kBFloat16 && !matrix_units;
+  return weight.scalar_type() == at::kBFloat16 && !cpu_has_bfloat16_matrix_units();
 }
 
 bool winograd_temporal_suits(const at::Tensor& weight) {

@@ -17,14 +17,15 @@ using Floats = std::vector<float>;
 
 struct KernelSet {
   const Kernels* kernels;
+  const GemmKernels* gemm;
   const WinogradKernels* winograd;
 };
 
 std::vector<KernelSet> runnable_sets() {
-  std::vector<KernelSet> sets = {{&kernels_baseline, &winograd_baseline}};
+  std::vector<KernelSet> sets = {{&kernels_baseline, &gemm_baseline, &winograd_baseline}};
 #ifdef NORMALCRAFTER_X86_KERNELS
-  if (runs_avx2()) sets.push_back({&kernels_avx2, &winograd_avx2});
-  if (runs_avx512()) sets.push_back({&kernels_avx512, &winograd_avx512});
+  if (runs_avx2()) sets.push_back({&kernels_avx2, &gemm_avx2, &winograd_avx2});
+  if (runs_avx512()) sets.push_back({&kernels_avx512, &gemm_avx512, &winograd_avx512});
 #endif
   return sets;
 }
@@ -40,6 +41,7 @@ Floats noise(std::size_t count, float deviation = 1) {
 class EveryInstructionSet : public ::testing::TestWithParam<KernelSet> {
  protected:
   const Kernels& kernels() const { return *GetParam().kernels; }
+  const GemmKernels& gemm() const { return *GetParam().gemm; }
   const WinogradKernels& winograd() const { return *GetParam().winograd; }
 };
 
@@ -98,12 +100,46 @@ TEST_P(EveryInstructionSet, MultipliesByTheGelu) {
   }
 }
 
+TEST_P(EveryInstructionSet, MultipliesAnyNumberOfRowsFromABiasOrOnTopOfASum) {
+  constexpr int kDepth = 23;
+  const int panel = gemm().panel;
+  const Floats b = noise(kDepth * panel);
+  const Floats bias = noise(panel);
+  for (const int rows : {1, 3, 4, 6, 11, 12, 13, 29}) {
+    const int stride = panel + 5;  // rows of c may lie apart
+    const Floats a = noise(rows * (kDepth + 3));
+    const Floats before = noise(rows * stride);
+    for (const bool accumulate : {false, true}) {
+      Floats c = before;
+      gemm().multiply({a.data(), kDepth + 3, rows, kDepth, b.data(), c.data(), stride, bias.data(),
+                       accumulate});
+      for (int at = 0; at < rows * stride; ++at) {
+        const int row = at / stride;
+        const int column = at % stride;
+        if (column >= panel) {
+          ASSERT_EQ(c[at], before[at]) << "between the rows";
+          continue;
+        }
+        double expected = accumulate ? before[at] : bias[column];
+        for (int k = 0; k < kDepth; ++k)
+          expected += static_cast<double>(a[row * (kDepth + 3) + k]) * b[k * panel + column];
+        ASSERT_NEAR(c[at], expected, 2e-5) << rows << " rows, value " << at;
+      }
+    }
+  }
+}
+
 /// One tile through the three steps: v [positions, in] times u [positions, in, panel] is m.
-void multiply_positions(const WinogradKernels& set, int positions, int in, const Floats& v,
+void multiply_positions(const GemmKernels& set, int positions, int in, const Floats& v,
                         const Floats& u, Floats& m) {
   for (int i = 0; i < positions; ++i) {
-    set.multiply(v.data() + i * in, 1, in, u.data() + i * in * set.panel, in,
-                 m.data() + i * set.panel, false);
+    set.multiply({.a = v.data() + i * in,
+                  .a_stride = in,
+                  .rows = 1,
+                  .depth = in,
+                  .b = u.data() + i * in * set.panel,
+                  .c = m.data() + i * set.panel,
+                  .c_stride = set.panel});
   }
 }
 
@@ -123,7 +159,7 @@ TEST_P(EveryInstructionSet, ConvolvesByWinogradUpToThePicturesEdges) {
     for (int tile_y = 0; 4 * tile_y < height; ++tile_y) {
       for (int tile_x = 0; 4 * tile_x < width; ++tile_x) {
         set.f32.input(x.data(), {height, width, kIn}, false, tile_y, tile_x, v.data(), kIn);
-        multiply_positions(set, 36, kIn, v, u, m);
+        multiply_positions(gemm(), 36, kIn, v, u, m);
         set.f32.output(m.data(), out, bias.data(), y.data(), {height, width, out}, tile_y, tile_x,
                        nullptr);
       }
@@ -160,7 +196,7 @@ TEST_P(EveryInstructionSet, ConvolvesFramesByWinograd) {
     set.temporal.weights(weights.data(), 0, kIn, u.data());
     for (int tile = 0; 4 * tile < frames; ++tile) {
       set.temporal.input(x.data(), frames, kIn, kIn, tile, v.data(), kIn);
-      multiply_positions(set, 6, kIn, v, u, m);
+      multiply_positions(gemm(), 6, kIn, v, u, m);
       set.temporal.output(m.data(), out, bias.data(), y.data(), frames, out, tile, nullptr);
     }
     for (int at = 0; at < frames * out; ++at) {

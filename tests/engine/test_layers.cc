@@ -247,6 +247,49 @@ TEST(Downsample, PadsAllRoundOrRightAndBottomOnly) {
             1e-5);
 }
 
+TEST(Linear, EqualsFloat64OverRowsAndWidths) {
+  for (const int in : {1, 32, 320, 3000}) {
+    for (const int out : {4, 32, 320}) {
+      for (const auto& shape : {std::vector<int64_t>{in}, {1, in}, {7, in}, {3, 131, in}}) {
+        RandomWeights weights;
+        const at::Tensor x = noise(shape);
+        for (const bool bias : {false, true}) {
+          const Linear layer(Weights(weights), in, out, bias);
+          const at::Tensor expected =
+              at::linear(x.to(at::kDouble), weights.get("weight", {out, in}, at::kDouble),
+                         bias ? weights.get("bias", {out}, at::kDouble) : at::Tensor());
+          ASSERT_EQ(layer(x).sizes(), expected.sizes());
+          EXPECT_LT(worst(layer(x), expected), 2e-5) << x.sizes() << " to " << out;
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, TakesAViewAndDoesNotDependOnTheNumberOfThreads) {
+  RandomWeights weights;
+  const Linear layer(Weights(weights), 96, 192);
+  const at::Tensor x = noise({4, 50, 192}).narrow(2, 32, 96);
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const at::Tensor one = layer(x);
+  at::set_num_threads(3);
+  const at::Tensor three = layer(x);
+  at::set_num_threads(threads);
+  EXPECT_TRUE(at::equal(one, three));
+  EXPECT_TRUE(at::equal(one, layer(x.contiguous())));
+}
+
+TEST(SelfAttention, BFloat16DiffersByItsOwnRoundingOnly) {
+  const at::Tensor x = noise({2, 70, 128});
+  const auto half = [](const at::Tensor& t) { return t.to(at::kBFloat16); };
+  const at::Tensor exact =
+      attend(half(x).to(at::kDouble), half(x).to(at::kDouble), half(x).to(at::kDouble), 2);
+  const at::Tensor y = attend(half(x), half(x), half(x), 2);
+  ASSERT_EQ(y.scalar_type(), at::kBFloat16);
+  EXPECT_LT(worst(y, exact), 0.02);  // values up to 4, of 8 bits
+}
+
 TEST(SelfAttention, AcrossFramesIsAttentionOfTransposedData) {
   RandomWeights weights;
   const SelfAttention attention(Weights(weights), 64, 2);

@@ -26,13 +26,14 @@ namespace {
 
 struct Sets {
   const Kernels* kernels = &kernels_baseline;
+  const GemmKernels* gemm = &gemm_baseline;
   const WinogradKernels* winograd = &winograd_baseline;
 };
 
 Sets best_sets() {
 #ifdef NORMALCRAFTER_X86_KERNELS
-  if (runs_avx512()) return {&kernels_avx512, &winograd_avx512};
-  if (runs_avx2()) return {&kernels_avx2, &winograd_avx2};
+  if (runs_avx512()) return {&kernels_avx512, &gemm_avx512, &winograd_avx512};
+  if (runs_avx2()) return {&kernels_avx2, &gemm_avx2, &winograd_avx2};
 #endif
   return {};
 }
@@ -46,6 +47,9 @@ const Sets& sets() {
 
 const Kernels& kernels() {
   return *sets().kernels;
+}
+const GemmKernels& gemm_kernels() {
+  return *sets().gemm;
 }
 const WinogradKernels& winograd_kernels() {
   return *sets().winograd;

@@ -49,10 +49,7 @@ struct WinogradTemporalTransforms {
 
 struct WinogradKernels {
   int lanes;  ///< input channels must be a multiple
-  int panel;  ///< output channels are worked on so many at a time and must be a multiple
-  /// m [rows, panel] (+)= v [rows, channels] (rows apart by row_stride) x u [channels, panel].
-  void (*multiply)(const float* v, std::int64_t rows, std::int64_t row_stride, const float* u,
-                   std::int64_t channels, float* m, bool accumulate);
+  int panel;  ///< output channels are worked on so many at a time and must be a multiple; gemm.h's
   WinogradTransforms<float> f32;
   WinogradTransforms<BFloat16Bits> bf16;
   WinogradTemporalTransforms temporal;

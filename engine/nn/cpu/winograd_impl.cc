@@ -4,48 +4,10 @@
 // The method is that of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015).
 #include "nn/cpu/winograd.h"
 
+#include "nn/cpu/vectors.h"
+
 namespace normalcrafter::cpu {
 namespace {
-
-#if defined(__AVX512F__)
-constexpr int kLanes = 16;
-constexpr int kRows = 12;  // 24 accumulators, 2 weights and a value fill the 32 registers
-#elif defined(__AVX2__)
-constexpr int kLanes = 8;
-constexpr int kRows = 6;  // of 16 registers: 12, 2 and 1
-#else
-constexpr int kLanes = 4;
-constexpr int kRows = 6;
-#endif
-constexpr int kPanel = 2 * kLanes;
-
-typedef float Vec __attribute__((vector_size(kLanes * sizeof(float))));
-typedef std::uint32_t Bits __attribute__((vector_size(kLanes * sizeof(float))));
-typedef std::uint16_t Half __attribute__((vector_size(kLanes * sizeof(std::uint16_t))));
-
-inline Vec load(const float* from) {
-  Vec v;
-  __builtin_memcpy(&v, from, sizeof v);
-  return v;
-}
-inline Vec load(const BFloat16Bits* from) {
-  Half h;
-  __builtin_memcpy(&h, from, sizeof h);
-  return (Vec)(__builtin_convertvector(h, Bits) << 16);
-}
-inline void store(float* to, Vec v) {
-  __builtin_memcpy(to, &v, sizeof v);
-}
-inline void store(BFloat16Bits* to, Vec v) {
-  const Bits bits = (Bits)v;
-  const Bits rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
-  const Bits is_nan = (Bits)((bits & 0x7FFFFFFF) > 0x7F800000);
-  const Half h = __builtin_convertvector((is_nan & 0x7FC0) | (~is_nan & rounded), Half);
-  __builtin_memcpy(to, &h, sizeof h);
-}
-inline Vec broadcast(float value) {
-  return value - Vec{};
-}
 
 // The points of interpolation are 0, A, -A, B, -B and infinity. Lavin and Gray take A = 1, B = 2;
 // 3/4 and 3/2 leave less than half of their rounding error (Barabasz et al., "Error Analysis and
@@ -153,43 +115,6 @@ void transform_input(const T* picture, const WinogradPicture& size, bool doubled
   }
 }
 
-template <int kCount>
-inline void multiply_rows(const float* v, std::int64_t row_stride, const float* u,
-                          std::int64_t channels, float* m, bool accumulate) {
-  Vec sum[kCount][2];
-#pragma GCC unroll 12
-  for (int r = 0; r < kCount; ++r) {
-    sum[r][0] = accumulate ? load(m + r * kPanel) : Vec{};
-    sum[r][1] = accumulate ? load(m + r * kPanel + kLanes) : Vec{};
-  }
-  for (std::int64_t c = 0; c < channels; ++c) {
-    const Vec first = load(u + c * kPanel);
-    const Vec second = load(u + c * kPanel + kLanes);
-#pragma GCC unroll 12
-    for (int r = 0; r < kCount; ++r) {
-      const Vec value = broadcast(v[r * row_stride + c]);
-      sum[r][0] += value * first;
-      sum[r][1] += value * second;
-    }
-  }
-#pragma GCC unroll 12
-  for (int r = 0; r < kCount; ++r) {
-    store(m + r * kPanel, sum[r][0]);
-    store(m + r * kPanel + kLanes, sum[r][1]);
-  }
-}
-
-void multiply(const float* v, std::int64_t rows, std::int64_t row_stride, const float* u,
-              std::int64_t channels, float* m, bool accumulate) {
-  std::int64_t r = 0;
-  for (; r + kRows <= rows; r += kRows)
-    multiply_rows<kRows>(v + r * row_stride, row_stride, u, channels, m + r * kPanel, accumulate);
-  for (; r + 4 <= rows; r += 4)
-    multiply_rows<4>(v + r * row_stride, row_stride, u, channels, m + r * kPanel, accumulate);
-  for (; r < rows; ++r)
-    multiply_rows<1>(v + r * row_stride, row_stride, u, channels, m + r * kPanel, accumulate);
-}
-
 template <typename T>
 void transform_output(const float* m, std::int64_t position_stride, const float* bias, T* picture,
                       const WinogradPicture& size, std::int64_t tile_y, std::int64_t tile_x,
@@ -282,7 +207,6 @@ extern const WinogradKernels NORMALCRAFTER_NAME(NORMALCRAFTER_ISA);
 constinit const WinogradKernels NORMALCRAFTER_NAME(NORMALCRAFTER_ISA) = {
     kLanes,
     kPanel,
-    multiply,
     transforms<float>(),
     transforms<BFloat16Bits>(),
     {transform_temporal_weights, transform_temporal_input, transform_temporal_output}};

@@ -1,0 +1,33 @@
+// Matrix products in float32 on the CPU, of a matrix of rows with weights packed in panels of
+// output channels. Chosen at run time like kernels.h, and likewise raw pointers only.
+#pragma once
+
+#include <cstdint>
+
+namespace normalcrafter::cpu {
+
+/// c [rows, panel] = a [rows, depth] x b [depth, panel], or added to what c holds.
+struct GemmBlock {
+  const float* a = nullptr;
+  std::int64_t a_stride = 0;  ///< from row to row
+  std::int64_t rows = 0;
+  std::int64_t depth = 0;
+  const float* b = nullptr;
+  float* c = nullptr;
+  std::int64_t c_stride = 0;
+  const float* bias = nullptr;  ///< [panel], what every row of c begins with; null: zero
+  bool accumulate = false;      ///< adds to c; `bias` is then not looked at
+};
+
+struct GemmKernels {
+  int panel;  ///< columns of b and c
+  void (*multiply)(const GemmBlock& block);
+};
+
+/// Rows that make full use of every set's kernel: a multiple of what each takes at once.
+inline constexpr std::int64_t kGemmRows = 12;
+
+/// The best set that this processor runs.
+const GemmKernels& gemm_kernels();
+
+}  // namespace normalcrafter::cpu
