@@ -1,6 +1,7 @@
 #include "element_core.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -9,8 +10,10 @@
 #include "debug.h"
 #include "engine_loader.h"
 #include "latency.h"
+#include "mapped_frame.h"
 #include "messages.h"
 #include "metadata.h"
+#include "refusals.h"
 #include "tensor_caps.h"
 
 namespace normalcrafter {
@@ -80,12 +83,36 @@ bool write_tensor(const NormalView& picture, GstBuffer* buffer) {
 
 bool write_picture(const NormalView& picture, const PendingFrame& frame, GstBuffer* buffer) {
   if (frame.config->tensor) return write_tensor(picture, buffer);
-  GstVideoFrame mapped;
-  if (!gst_video_frame_map(&mapped, &frame.config->out, buffer, GST_MAP_WRITE)) return false;
-  pack(picture, mapped);
-  if (frame.alpha) pack_alpha(*frame.alpha, mapped);
-  gst_video_frame_unmap(&mapped);
+  MappedFrame mapped(frame.config->out, buffer, GST_MAP_WRITE);
+  if (!mapped) return false;
+  pack(picture, *mapped);
+  if (frame.alpha) pack_alpha(*frame.alpha, *mapped);
   return true;
+}
+
+/// Throws Error, or std::bad_alloc.
+QueuedFrame copy_frame(GstBuffer* buffer, std::shared_ptr<const StreamConfig> config) {
+  const MappedFrame mapped(config->in, buffer, GST_MAP_READ);
+  if (!mapped) {
+    throw Error(ErrorCode::NetworkFailed,
+                "A buffer from upstream cannot be read as a frame of its caps.");
+  }
+  QueuedFrame frame{unpack(*mapped), {keep_metadata(buffer), config, std::nullopt}};
+  if (config->alpha == Alpha::Copy && !config->tensor && GST_VIDEO_INFO_HAS_ALPHA(&config->out)) {
+    frame.pending.alpha = unpack_alpha(*mapped);
+  }
+  return frame;
+}
+
+/// Far from where sums and GST_CLOCK_TIME_NONE lie, and longer than any stream.
+constexpr GstClockTime kLongest = G_MAXINT64 / 4;
+
+GstClockTime saturated_sum(GstClockTime a, GstClockTime b) {
+  return std::min(a, kLongest) + std::min(b, kLongest);
+}
+
+GstClockTime saturated_product(guint64 count, GstClockTime each) {
+  return each > kLongest / std::max<guint64>(count, 1) ? kLongest : count * each;
 }
 
 GstClockTime to_clock_time(double seconds) {
@@ -168,6 +195,13 @@ void ElementCore::open_model() {
 }
 
 bool ElementCore::start() {
+  bool opened;
+  {
+    const std::lock_guard lock(mutex_);
+    opened = opened_;
+  }
+  // Pads can be deactivated and activated again without a change of state.
+  if (!opened && !open()) return false;
   forget_position();
   refused_.reset();
   told_orientation_.clear();
@@ -192,7 +226,7 @@ void ElementCore::stop() {
   const std::lock_guard lock(mutex_);
   opened_ = false;
   config_.reset();
-  told_latency_ = GST_CLOCK_TIME_NONE;
+  told_latency_.reset();
 }
 
 void ElementCore::release() {
@@ -206,13 +240,19 @@ void ElementCore::release() {
 bool ElementCore::set_property(guint id, const GValue* value) {
   Leaky leaky;
   guint limit;
+  bool same_limits;
   {
     const std::lock_guard lock(mutex_);
+    leaky = settings_.leaky;
+    limit = settings_.max_size_buffers;
     if (!set_setting(settings_, id, value)) return false;
+    same_limits = leaky == settings_.leaky && limit == settings_.max_size_buffers;
     leaky = settings_.leaky;
     limit = settings_.max_size_buffers;
   }
+  if (same_limits) return true;
   worker_.set_limits(leaky, limit);
+  tell_latency(0);
   return true;
 }
 
@@ -342,6 +382,7 @@ void ElementCore::check_axes() {
 GstFlowReturn ElementCore::submit(BufferPtr buffer) {
   const GstFlowReturn flow = worker_.flow();
   if (flow != GST_FLOW_OK) return flow;
+  gap_ = 0;
   if (!take_changed_settings()) return GST_FLOW_FLUSHING;
   if (is_jump(buffer.get()) && !worker_.drain()) return GST_FLOW_FLUSHING;
 
@@ -350,20 +391,18 @@ GstFlowReturn ElementCore::submit(BufferPtr buffer) {
     const std::lock_guard lock(mutex_);
     config = config_;
   }
-  GstVideoFrame mapped;
-  if (!gst_video_frame_map(&mapped, &config->in, buffer.get(), GST_MAP_READ)) {
-    post_error(element(), Error(ErrorCode::NetworkFailed,
-                                "A buffer from upstream cannot be read as a frame of its caps."));
-    return GST_FLOW_ERROR;
+  try {
+    QueuedFrame frame = copy_frame(buffer.get(), std::move(config));
+    // Upstream's pool gets it back before this waits for room.
+    buffer.reset();
+    return worker_.queue_frame(std::move(frame));
+  } catch (const Error& error) {
+    post_error(element(), error);
+  } catch (const std::bad_alloc&) {
+    post_error(element(),
+               Error(ErrorCode::OutOfMemory, "There is no memory for a frame from upstream."));
   }
-  QueuedFrame frame{unpack(mapped), {keep_metadata(buffer.get()), config, std::nullopt}};
-  if (config->alpha == Alpha::Copy && !config->tensor && GST_VIDEO_INFO_HAS_ALPHA(&config->out)) {
-    frame.pending.alpha = unpack_alpha(mapped);
-  }
-  gst_video_frame_unmap(&mapped);
-  // Upstream's pool gets it back before this waits for room.
-  buffer.reset();
-  return worker_.queue_frame(std::move(frame));
+  return GST_FLOW_ERROR;
 }
 
 /// Cameras and leaky queues mark every frame after a dropped one DISCONT; only a jump in time means
@@ -443,6 +482,8 @@ gboolean ElementCore::queue_or_forward(EventPtr event) {
 gboolean ElementCore::flush_stop_event(EventPtr event) {
   return worker_.end_flush([&] {
     forget_position();
+    // What was asked while downstream flushed had no answer.
+    buffers_.renegotiate();
     return forward(std::move(event));
   });
 }
@@ -452,7 +493,7 @@ gboolean ElementCore::caps_event(EventPtr event) {
   GstCaps* caps = nullptr;
   gst_event_parse_caps(event.get(), &caps);
   if (is_interlaced(caps)) {
-    tell_refusal(caps);
+    if (is_news(caps)) post_refused_input(element(), caps);
     return FALSE;
   }
   bool negotiated;
@@ -471,28 +512,28 @@ gboolean ElementCore::caps_event(EventPtr event) {
   return FALSE;
 }
 
-/// Says why the base class's not-negotiated is that, unless it is because of a flush. Once: a pad
-/// sends refused caps again with each buffer.
+/// A pad that refuses caps does so without asking the element, and upstream learns no reason.
+void ElementCore::caps_arrive(GstEvent* event) {
+  GstCaps* caps = nullptr;
+  gst_event_parse_caps(event, &caps);
+  if (gst_pad_query_accept_caps(base_->sinkpad, caps)) return;
+  if (is_news(caps)) post_refused_input(element(), caps);
+}
+
+/// Says why the base class's not-negotiated is that.
 void ElementCore::tell_refusal(GstCaps* caps) {
-  if (worker_.flow() == GST_FLOW_FLUSHING || GST_PAD_IS_FLUSHING(base_->srcpad)) return;
-  if (refused_ && gst_caps_is_equal(refused_.get(), caps)) return;
-  refused_.reset(gst_caps_ref(caps));
-  if (is_interlaced(caps)) {
-    GST_ELEMENT_ERROR(element(), STREAM, WRONG_TYPE,
-                      ("Interlaced video is not supported: deinterlace it first."),
-                      ("Put the element 'deinterlace' in front: decodebin ! deinterlace ! "
-                       "videoconvert ! normalcrafter"));
-    return;
-  }
+  if (!is_news(caps)) return;
   const CapsPtr accepted(gst_pad_peer_query_caps(base_->srcpad, nullptr));
-  const StringPtr input(gst_caps_to_string(caps));
-  const StringPtr output(gst_caps_to_string(accepted.get()));
-  GST_ELEMENT_ERROR(element(), CORE, NEGOTIATION,
-                    ("No output suits both this element and the one behind it: the input is %s; "
-                     "behind, %s is accepted. Put videoconvert and videoscale behind the element.",
-                     input.get(), output.get()),
-                    ("The output has the input's size (or with output-size=processed the "
-                     "networks'), its frame rate and its pixel aspect ratio, and an RGB format."));
+  post_no_output(element(), caps, accepted.get());
+}
+
+/// A refusal because of a flush is none, and each is told once: a pad sends refused caps again with
+/// each buffer.
+bool ElementCore::is_news(GstCaps* caps) {
+  if (worker_.flow() == GST_FLOW_FLUSHING || GST_PAD_IS_FLUSHING(base_->srcpad)) return false;
+  if (refused_ && gst_caps_is_equal(refused_.get(), caps)) return false;
+  refused_.reset(gst_caps_ref(caps));
+  return true;
 }
 
 /// Downstream may have asked for other caps in the middle of a stream.
@@ -507,6 +548,7 @@ gboolean ElementCore::segment_event(EventPtr event) {
   if (GST_EVENT_TYPE(event.get()) == GST_EVENT_STREAM_START) told_orientation_.clear();
   if (GST_EVENT_TYPE(event.get()) == GST_EVENT_SEGMENT) {
     last_pts_ = GST_CLOCK_TIME_NONE;
+    gap_ = 0;
     const std::lock_guard lock(mutex_);
     gst_event_copy_segment(event.get(), &segment_);
     position_ = GST_CLOCK_TIME_NONE;
@@ -514,14 +556,15 @@ gboolean ElementCore::segment_event(EventPtr event) {
   return forward(std::move(event));
 }
 
-/// A gap keeps its place. One so long that downstream would wait for the frames before it in vain
-/// ends the clip.
+/// Gaps keep their place. When they are so long together that downstream would wait for the frames
+/// before them in vain, the clip ends.
 gboolean ElementCore::gap_event(EventPtr event) {
   GstClockTime duration = GST_CLOCK_TIME_NONE;
   gst_event_parse_gap(event.get(), nullptr, &duration);
-  if (GST_CLOCK_TIME_IS_VALID(duration) && duration > latency().min) {
-    return drain_and_forward(std::move(event));
-  }
+  const Latency now = latency();
+  if (!GST_CLOCK_TIME_IS_VALID(duration)) duration = now.frame;
+  gap_ = saturated_sum(gap_, duration);
+  if (gap_ > now.min) return drain_and_forward(std::move(event));
   return queue_or_forward(std::move(event));
 }
 
@@ -561,6 +604,7 @@ bool ElementCore::ends_clip(GstEvent* event) const {
 
 void ElementCore::forget_position() {
   last_pts_ = GST_CLOCK_TIME_NONE;
+  gap_ = 0;
   const std::lock_guard lock(mutex_);
   gst_segment_init(&segment_, GST_FORMAT_UNDEFINED);
   position_ = GST_CLOCK_TIME_NONE;
@@ -612,16 +656,16 @@ bool ElementCore::answer_latency(GstQuery* query) {
   GstClockTime max = GST_CLOCK_TIME_NONE;
   gst_query_parse_latency(query, &live, &min, &max);
   const Latency own = latency();
-  min += own.min;
+  min = saturated_sum(min, own.min);
+  if (own.leaky != Leaky::No) {
+    // What is more than the queue's is dropped. Less than the minimum would stop the pipeline.
+    max = std::max(min, GST_CLOCK_TIME_IS_VALID(max) ? std::min(max, own.max) : own.max);
+  } else if (GST_CLOCK_TIME_IS_VALID(max)) {
+    max = saturated_sum(max, own.max);
+  }
   {
     const std::lock_guard lock(mutex_);
-    if (settings_.leaky != Leaky::No) {
-      // What is more than the queue's is dropped. Less than the minimum would stop the pipeline.
-      max = std::max(min, GST_CLOCK_TIME_IS_VALID(max) ? std::min(max, own.max) : own.max);
-    } else if (GST_CLOCK_TIME_IS_VALID(max)) {
-      max += own.max;
-    }
-    told_latency_ = own.min;
+    told_latency_ = own;
   }
   GST_DEBUG_OBJECT(element(), "latency %" GST_TIME_FORMAT " to %" GST_TIME_FORMAT,
                    GST_TIME_ARGS(min), GST_TIME_ARGS(max));
@@ -651,33 +695,42 @@ Latency ElementCore::latency() const {
   const WorkerStats now = worker_.stats();
   SessionOptions options;
   guint queue;
-  GstClockTime duration = kUnknownFrameDuration;
+  Latency latency;
   {
     const std::lock_guard lock(mutex_);
     options = (opened_ ? active_ : settings_).session;
     queue = settings_.max_size_buffers;
-    if (config_) duration = frame_duration(config_->in);
+    latency.leaky = settings_.leaky;
+    latency.frame = config_ ? frame_duration(config_->in) : kUnknownFrameDuration;
   }
   const double window_seconds =
       now.session.windows > 0
           ? network_seconds(now.session) / static_cast<double>(now.session.windows)
           : 0;
   const GstClockTime per_frame =
-      std::max(duration, to_clock_time(window_seconds / std::max(1, options.step_size)));
+      std::max(latency.frame, to_clock_time(window_seconds / std::max(1, options.step_size)));
   const GstClockTime network = to_clock_time(window_seconds * options.windows_per_pass);
-  const GstClockTime held = frames_held(options);
-  return {held * per_frame + network, (held + queue) * per_frame + network};
+  const guint64 held = frames_held(options);
+  latency.min = saturated_sum(saturated_product(held, per_frame), network);
+  latency.max = saturated_sum(saturated_product(held + queue, per_frame), network);
+  return latency;
 }
 
 /// Makes a pipeline that has asked ask again.
 void ElementCore::tell_latency(double tolerance) {
-  const auto now = static_cast<double>(latency().min);
+  const Latency now = latency();
   {
     const std::lock_guard lock(mutex_);
-    if (!GST_CLOCK_TIME_IS_VALID(told_latency_)) return;
-    const auto told = static_cast<double>(told_latency_);
-    if (now >= told * (1 - tolerance) && now <= told * (1 + tolerance)) return;
-    told_latency_ = static_cast<GstClockTime>(now);
+    if (!told_latency_) return;
+    const auto near = [tolerance](GstClockTime told, GstClockTime is) {
+      return std::abs(static_cast<double>(is) - static_cast<double>(told)) <=
+             static_cast<double>(told) * tolerance;
+    };
+    if (now.leaky == told_latency_->leaky && near(told_latency_->min, now.min) &&
+        near(told_latency_->max, now.max)) {
+      return;
+    }
+    told_latency_ = now;
   }
   gst_element_post_message(element(), gst_message_new_latency(GST_OBJECT(base_)));
 }
@@ -700,9 +753,13 @@ std::unique_ptr<Session> ElementCore::create_session(const SessionOptions& optio
 
 GstFlowReturn ElementCore::push_frame(const NormalView& picture, const PendingFrame& frame) {
   const StreamConfig& config = *frame.config;
-  BufferPtr buffer = buffers_.acquire(config.output_bytes());
+  BufferPtr buffer = buffers_.acquire();
+  // What downstream's pool gives may be too small or read-only.
   if (!buffer || !write_picture(picture, frame, buffer.get())) {
-    throw Error(ErrorCode::OutOfMemory, "There is no memory for an output frame.");
+    buffer = buffers_.allocate(config.output_bytes());
+    if (!buffer || !write_picture(picture, frame, buffer.get())) {
+      throw Error(ErrorCode::OutOfMemory, "There is no memory for an output frame.");
+    }
   }
   restore_metadata(frame.metadata.get(), config.in, config.out, buffer.get());
   if (GST_BUFFER_PTS_IS_VALID(buffer.get())) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "output_buffers.h"
@@ -14,8 +15,10 @@ namespace normalcrafter {
 
 /// How much the element adds to a live pipeline's latency.
 struct Latency {
-  GstClockTime min = 0;  ///< for the frames that a window needs, and the network's time
-  GstClockTime max = 0;  ///< with the queue full
+  GstClockTime min = 0;    ///< for the frames that a window needs, and the network's time
+  GstClockTime max = 0;    ///< with the queue full
+  GstClockTime frame = 0;  ///< a frame's duration
+  Leaky leaky = Leaky::No;
 };
 
 /// Lives and dies with its GstBaseTransform. Methods named after a vfunc are called where
@@ -25,8 +28,8 @@ class ElementCore final : public WorkerHost {
   ElementCore(GstBaseTransform* element, GstBaseTransformClass* parent);
 
   // State changes, on the thread that makes them.
-  bool open();  ///< READY→PAUSED: what is cheap to check. False after posting the one error.
-  bool start();
+  bool open();     ///< READY→PAUSED: what is cheap to check. False after posting the one error.
+  bool start();    ///< the pads are active
   void unblock();  ///< PAUSED→READY, before anything waits for a stream lock
   void stop();
   void release();  ///< READY→NULL: gives the model back
@@ -43,6 +46,7 @@ class ElementCore final : public WorkerHost {
   // Streaming.
   GstFlowReturn submit(BufferPtr buffer);
   void not_negotiated();  ///< the base class could not submit a buffer for want of common caps
+  void caps_arrive(GstEvent* event);  ///< before the sink pad accepts or refuses them
   gboolean sink_event(EventPtr event);
   gboolean src_event(EventPtr event);
   gboolean query(GstPadDirection direction, GstQuery* query);
@@ -66,6 +70,7 @@ class ElementCore final : public WorkerHost {
   void check_axes();
   void check_orientation(GstEvent* event);
   void tell_refusal(GstCaps* caps);
+  bool is_news(GstCaps* caps);
   bool is_jump(GstBuffer* buffer);
   gboolean forward(EventPtr event);
   gboolean drain_and_forward(EventPtr event);
@@ -95,11 +100,12 @@ class ElementCore final : public WorkerHost {
   std::shared_ptr<Model> model_;
   GstSegment segment_;  ///< that the pushed frames belong to
   GstClockTime position_ = GST_CLOCK_TIME_NONE;
-  GstClockTime told_latency_ = GST_CLOCK_TIME_NONE;  ///< as last answered
+  std::optional<Latency> told_latency_;  ///< as last answered
 
   // The streaming thread's own.
   GstClockTime last_pts_ = GST_CLOCK_TIME_NONE;
   GstClockTime last_end_ = GST_CLOCK_TIME_NONE;
+  GstClockTime gap_ = 0;          ///< length of the gaps since the last frame
   CapsPtr refused_;               ///< input caps whose refusal has been told
   std::string told_orientation_;  ///< that was warned about
 

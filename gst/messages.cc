@@ -75,7 +75,10 @@ void post_error(GstElement* element, const Error& error) {
   const Domain domain = domain_of(error.code());
   std::string text = error.what();
   // Most applications show the message only, so advice that helps everyone belongs there.
-  if (error.code() == ErrorCode::OutOfMemory) text += std::string(" ") + domain.advice;
+  const bool has_advice = text.find("max-resolution") != std::string::npos;
+  if (error.code() == ErrorCode::OutOfMemory && !has_advice) {
+    text += std::string(text.ends_with('.') ? " " : ". ") + domain.advice;
+  }
   gst_element_message_full(element, GST_MESSAGE_ERROR, domain.quark, domain.code,
                            g_strdup(text.c_str()), g_strdup(domain.advice), __FILE__, GST_FUNCTION,
                            __LINE__);

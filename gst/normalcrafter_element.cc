@@ -134,6 +134,17 @@ gboolean query(GstBaseTransform* element, GstPadDirection direction, GstQuery* a
   return core(element).query(direction, asked);
 }
 
+/// Probes see caps that the pad is about to refuse; event functions do not.
+GstPadProbeReturn event_arrives(GstPad* pad, GstPadProbeInfo* info, gpointer) {
+  GstEvent* event = GST_PAD_PROBE_INFO_EVENT(info);
+  if (GST_EVENT_TYPE(event) != GST_EVENT_CAPS) return GST_PAD_PROBE_OK;
+  if (GstElement* element = gst_pad_get_parent_element(pad)) {
+    core(element).caps_arrive(event);
+    gst_object_unref(element);
+  }
+  return GST_PAD_PROBE_OK;
+}
+
 }  // namespace
 
 static void gst_normalcrafter_class_init(GstNormalCrafterClass* klass) {
@@ -180,4 +191,6 @@ static void gst_normalcrafter_init(GstNormalCrafter* self) {
   // The base class takes an element without transform() for a passthrough one.
   gst_base_transform_set_passthrough(base, FALSE);
   gst_base_transform_set_prefer_passthrough(base, FALSE);
+  gst_pad_add_probe(base->sinkpad, GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, event_arrives, nullptr,
+                    nullptr);
 }

@@ -6,16 +6,17 @@
 
 namespace normalcrafter {
 
-BufferPtr OutputBuffers::acquire(gsize bytes) {
+BufferPtr OutputBuffers::acquire() {
   if (!asked_.exchange(true)) ask();
+  if (pool_ == nullptr) return nullptr;
   GstBuffer* buffer = nullptr;
-  if (pool_ != nullptr) {
-    GstBufferPoolAcquireParams no_waiting = {};
-    no_waiting.flags = GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT;
-    if (gst_buffer_pool_acquire_buffer(pool_, &buffer, &no_waiting) == GST_FLOW_OK) {
-      return BufferPtr(buffer);
-    }
-  }
+  GstBufferPoolAcquireParams no_waiting = {};
+  no_waiting.flags = GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT;
+  if (gst_buffer_pool_acquire_buffer(pool_, &buffer, &no_waiting) != GST_FLOW_OK) return nullptr;
+  return BufferPtr(buffer);
+}
+
+BufferPtr OutputBuffers::allocate(gsize bytes) {
   return BufferPtr(gst_buffer_new_allocate(nullptr, bytes, &params_));
 }
 

@@ -9,9 +9,9 @@
 
 namespace normalcrafter {
 
-/// Asks downstream for a pool and takes buffers from it while it has free ones, else from the heap:
-/// waiting for a buffer would be one more place to get stuck in. Used by the worker's thread, but
-/// for renegotiate().
+/// Asks downstream for a pool and takes buffers from it while it has free ones: waiting for a
+/// buffer would be one more place to get stuck in. Used by the worker's thread, but for
+/// renegotiate().
 class OutputBuffers {
  public:
   explicit OutputBuffers(GstPad* source) : source_(source) {}
@@ -19,9 +19,10 @@ class OutputBuffers {
   OutputBuffers(const OutputBuffers&) = delete;
   OutputBuffers& operator=(const OutputBuffers&) = delete;
 
-  /// A writable buffer of `bytes`, or of what the pool gives for the pad's caps; nullptr without
-  /// memory.
-  BufferPtr acquire(gsize bytes);
+  /// What downstream's pool gives for the pad's caps; nullptr without a pool, or while it is empty.
+  BufferPtr acquire();
+  /// A writable buffer from the heap, as downstream wants it aligned; nullptr without memory.
+  BufferPtr allocate(gsize bytes);
   /// Downstream may have changed: asks again before the next buffer.
   void renegotiate() { asked_ = false; }
   /// Lets go of the pool.

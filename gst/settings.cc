@@ -40,6 +40,13 @@ constexpr int number(Enum value) {
   return static_cast<int>(value);
 }
 
+/// For a property, so that it belongs to the plugin's documented interface.
+GType register_enum(const char* name, const GEnumValue* values) {
+  const GType type = g_enum_register_static(name, values);
+  gst_type_mark_as_plugin_api(type, static_cast<GstPluginAPIFlags>(0));
+  return type;
+}
+
 GType dtype_type() {
   static const GEnumValue values[] = {
       {number(Dtype::Auto), "float16 on CUDA, bfloat16 on a CPU that has it, else float32", "auto"},
@@ -47,7 +54,7 @@ GType dtype_type() {
       {number(Dtype::BFloat16), "16 bit with float32's range", "bfloat16"},
       {number(Dtype::Float16), "16 bit (CUDA only)", "float16"},
       {0, nullptr, nullptr}};
-  static const GType type = g_enum_register_static("GstNormalCrafterDtype", values);
+  static const GType type = register_enum("GstNormalCrafterDtype", values);
   return type;
 }
 
@@ -56,7 +63,7 @@ GType offload_mode_type() {
       {number(OffloadMode::Staged), "Only the active network is on the device", "staged"},
       {number(OffloadMode::Resident), "All networks stay on the device", "resident"},
       {0, nullptr, nullptr}};
-  static const GType type = g_enum_register_static("GstNormalCrafterOffloadMode", values);
+  static const GType type = register_enum("GstNormalCrafterOffloadMode", values);
   return type;
 }
 
@@ -65,7 +72,7 @@ GType output_size_type() {
       {number(OutputSize::Original), "The input's size", "original"},
       {number(OutputSize::Processed), "The size that the networks work at", "processed"},
       {0, nullptr, nullptr}};
-  static const GType type = g_enum_register_static("GstNormalCrafterOutputSize", values);
+  static const GType type = register_enum("GstNormalCrafterOutputSize", values);
   return type;
 }
 
@@ -75,7 +82,7 @@ GType tail_mode_type() {
       {number(TailMode::Repeat), "The last frame repeated until the window is full (low latency)",
        "repeat"},
       {0, nullptr, nullptr}};
-  static const GType type = g_enum_register_static("GstNormalCrafterTailMode", values);
+  static const GType type = register_enum("GstNormalCrafterTailMode", values);
   return type;
 }
 
@@ -84,7 +91,7 @@ GType clip_resize_type() {
       {number(ClipResize::Seed), "Antialiased bicubic", "seed"},
       {number(ClipResize::Original), "As the first research release", "original"},
       {0, nullptr, nullptr}};
-  static const GType type = g_enum_register_static("GstNormalCrafterClipResize", values);
+  static const GType type = register_enum("GstNormalCrafterClipResize", values);
   return type;
 }
 
@@ -94,7 +101,7 @@ GType leaky_type() {
       {number(Leaky::Upstream), "Drop the arriving frame", "upstream"},
       {number(Leaky::Downstream), "Drop the oldest waiting frame", "downstream"},
       {0, nullptr, nullptr}};
-  static const GType type = g_enum_register_static("GstNormalCrafterLeaky", values);
+  static const GType type = register_enum("GstNormalCrafterLeaky", values);
   return type;
 }
 
@@ -103,7 +110,7 @@ GType alpha_type() {
       {number(Alpha::Opaque), "Opaque", "opaque"},
       {number(Alpha::Copy), "The input's, where both formats have alpha", "copy"},
       {0, nullptr, nullptr}};
-  static const GType type = g_enum_register_static("GstNormalCrafterAlpha", values);
+  static const GType type = register_enum("GstNormalCrafterAlpha", values);
   return type;
 }
 
@@ -114,7 +121,7 @@ GType axes_type() {
       {number(Axes::DirectX), "x right, y down, z towards the viewer", "directx"},
       {number(Axes::OpenCv), "x right, y down, z away from the viewer", "opencv"},
       {0, nullptr, nullptr}};
-  static const GType type = g_enum_register_static("GstNormalCrafterAxes", values);
+  static const GType type = register_enum("GstNormalCrafterAxes", values);
   return type;
 }
 

@@ -1,5 +1,7 @@
 #include "worker.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -131,7 +133,7 @@ bool Worker::drop_oldest(Lock& held) {
 
 bool Worker::queue_event(EventPtr& event) {
   const Lock lock(mutex_);
-  if (blocked() || (queue_.empty() && pending_.empty() && !busy_)) return false;
+  if (blocked() || holds_nothing()) return false;
   queue_.emplace_back(std::move(event));
   work_.notify_all();
   return true;
@@ -140,7 +142,7 @@ bool Worker::queue_event(EventPtr& event) {
 bool Worker::drain() {
   Lock lock(mutex_);
   if (blocked()) return false;
-  if (queue_.empty() && pending_.empty() && !busy_) return true;
+  if (holds_nothing()) return true;
   const std::uint64_t mine = ++drains_asked_;
   queue_.emplace_back(DrainMark{mine});
   work_.notify_all();
@@ -162,7 +164,9 @@ void Worker::forget_queued() {
   std::deque<EventPtr> events;
   {
     Lock lock(mutex_);
-    calm_.wait(lock, [&] { return stopping_ || !pushing_; });
+    // A seek from within a push (a probe, a signal's handler) flushes on the worker's own thread.
+    const bool own_push = pushing_ == std::this_thread::get_id();
+    calm_.wait(lock, [&] { return stopping_ || own_push || pushing_ == kNobody; });
     events = take_events(lock);
   }
   store(std::move(events));
@@ -225,6 +229,7 @@ WorkerStats Worker::stats() const {
 }
 
 void Worker::run() {
+  pthread_setname_np(pthread_self(), "normalcrafter");
   guarded([this] { prepare(); });
   while (step()) {
   }
@@ -336,7 +341,7 @@ void Worker::guarded(Work work) {
   } catch (const Error& error) {
     fail(error);
   } catch (const std::bad_alloc&) {
-    fail(Error(ErrorCode::OutOfMemory, "the host's memory ran out"));
+    fail(Error(ErrorCode::OutOfMemory, "The host's memory ran out."));
   } catch (const std::exception& error) {
     fail(Error(ErrorCode::NetworkFailed, error.what()));
   }
@@ -344,12 +349,15 @@ void Worker::guarded(Work work) {
 
 void Worker::use_session(const std::shared_ptr<const SessionOptions>& options) {
   if (!session_ || options != options_) {
-    options_ = options;
     // The old one holds no frames by now, and goes last: with the last session of a model go its
     // weights.
-    replace_session(host_.create_session(*options_, [this](const NormalView& v) { deliver(v); }));
+    replace_session(host_.create_session(*options, [this](const NormalView& v) { deliver(v); }));
+    options_ = options;
   }
   prepare();
+  // A flush leaves loading alone, and a session that was being made could not be cancelled.
+  const Lock lock(mutex_);
+  if (outdated()) throw Error(ErrorCode::Cancelled, "flushed");
 }
 
 void Worker::replace_session(std::unique_ptr<Session> session) {
@@ -373,7 +381,7 @@ void Worker::deliver(const NormalView& picture) {
     }
     frame = std::move(std::get<PendingFrame>(pending_.front()));
     pending_.pop_front();
-    pushing_ = true;
+    pushing_ = std::this_thread::get_id();
   }
   GstFlowReturn flow = GST_FLOW_ERROR;
   std::exception_ptr fault;
@@ -385,7 +393,7 @@ void Worker::deliver(const NormalView& picture) {
   std::deque<EventPtr> events;
   {
     Lock lock(mutex_);
-    pushing_ = false;
+    pushing_ = kNobody;
     calm_.notify_all();
     if (outdated()) throw Error(ErrorCode::Cancelled, "flushed");
     if (fault) std::rethrow_exception(fault);
@@ -410,11 +418,11 @@ void Worker::push_events() {
       if (first == nullptr) return;
       event = std::move(*first);
       pending_.pop_front();
-      pushing_ = true;
+      pushing_ = std::this_thread::get_id();
     }
     host_.push_event(std::move(event));
     const Lock lock(mutex_);
-    pushing_ = false;
+    pushing_ = kNobody;
     calm_.notify_all();
   }
 }

@@ -127,6 +127,7 @@ class Worker {
   using Item = std::variant<QueuedFrame, EventPtr, DrainMark>;
   using Pending = std::variant<PendingFrame, EventPtr>;
   using Lock = std::unique_lock<std::mutex>;
+  static inline const std::thread::id kNobody;
 
   void run();
   void prepare();
@@ -150,6 +151,10 @@ class Worker {
   void resume();
   bool blocked() const { return stopping_ || flushing_; }
   bool outdated() const { return stopping_ || seen_epoch_ != epoch_; }
+  /// What was being processed when a flush came will never be pushed.
+  bool holds_nothing() const {
+    return queue_.empty() && pending_.empty() && (!busy_ || outdated());
+  }
 
   WorkerHost& host_;
   std::thread thread_;
@@ -166,9 +171,9 @@ class Worker {
   unsigned frames_queued_ = 0;
   unsigned limit_ = 1;
   Leaky leaky_ = Leaky::No;
-  bool busy_ = false;     ///< an item is being processed
-  bool pushing_ = false;  ///< a push is under way
-  bool loading_ = false;  ///< weights are loading, which a flush leaves alone
+  bool busy_ = false;                  ///< an item is being processed
+  std::thread::id pushing_ = kNobody;  ///< who is in a push
+  bool loading_ = false;               ///< weights are loading, which a flush leaves alone
   bool flushing_ = false;
   bool stopping_ = true;
   bool fault_reported_ = false;

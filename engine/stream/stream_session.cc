@@ -21,6 +21,7 @@ namespace {
   throw Error(ErrorCode::Settings, message);
 }
 
+/// `name` as users know the option: the element's property.
 void require_range(const char* name, int value, int least, int most = 0) {
   if (value >= least && (most == 0 || value <= most)) return;
   settings_error(std::string(name) + " is " + std::to_string(value) + "; it must be " +
@@ -29,13 +30,13 @@ void require_range(const char* name, int value, int least, int most = 0) {
 }
 
 SessionOptions checked(const SessionOptions& options) {
-  require_range("window_size", options.window_size, 1);
-  require_range("step_size", options.step_size, 1, options.window_size);
-  require_range("clip_chunk_size", options.clip_chunk_size, 1);
-  require_range("vae_encode_chunk_size", options.vae_encode_chunk_size, 1);
-  require_range("vae_decode_chunk_size", options.vae_decode_chunk_size, 1);
-  require_range("max_resolution", options.max_resolution, 1);
-  require_range("windows_per_pass", options.windows_per_pass, 1);
+  require_range("window-size", options.window_size, 1);
+  require_range("step-size", options.step_size, 1, options.window_size);
+  require_range("clip-chunk-size", options.clip_chunk_size, 1);
+  require_range("vae-encode-chunk-size", options.vae_encode_chunk_size, 1);
+  require_range("vae-decode-chunk-size", options.vae_decode_chunk_size, 1);
+  require_range("max-resolution", options.max_resolution, 1);
+  require_range("windows-per-pass", options.windows_per_pass, 1);
   require_range("threads", options.threads, 0);
   return options;
 }
@@ -56,18 +57,18 @@ bool tells_of_memory(const std::string& message) {
 }
 
 const char* memory_advice(const std::optional<Stage>& stage) {
-  if (!stage) return "lower windows_per_pass or max_resolution";
+  if (!stage) return "lower windows-per-pass or max-resolution";
   switch (*stage) {
     case Stage::Load:
-      return "use offload_mode staged or dtype bfloat16";
+      return "use offload-mode=staged or dtype=bfloat16";
     case Stage::Clip:
-      return "lower clip_chunk_size or use offload_mode staged";
+      return "lower clip-chunk-size or use offload-mode=staged";
     case Stage::Encode:
-      return "lower vae_encode_chunk_size or max_resolution, or use offload_mode staged";
+      return "lower vae-encode-chunk-size or max-resolution, or use offload-mode=staged";
     case Stage::Unet:
-      return "lower max_resolution or window_size, or use offload_mode staged";
+      return "lower max-resolution or window-size, or use offload-mode=staged";
     case Stage::Decode:
-      return "lower vae_decode_chunk_size or max_resolution, or use offload_mode staged";
+      return "lower vae-decode-chunk-size or max-resolution, or use offload-mode=staged";
   }
   return "";
 }

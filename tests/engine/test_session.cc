@@ -499,11 +499,11 @@ TEST(Session, TurnsEveryFaultOfAStageIntoAnErrorWithAllScopesClosed) {
 }
 
 TEST(Session, SaysWhichStageRanOutOfMemoryAndWhatToLower) {
-  const std::pair<Stage, const char*> cases[] = {{Stage::Load, "offload_mode"},
-                                                 {Stage::Clip, "clip_chunk_size"},
-                                                 {Stage::Encode, "vae_encode_chunk_size"},
-                                                 {Stage::Unet, "max_resolution"},
-                                                 {Stage::Decode, "vae_decode_chunk_size"}};
+  const std::pair<Stage, const char*> cases[] = {{Stage::Load, "offload-mode"},
+                                                 {Stage::Clip, "clip-chunk-size"},
+                                                 {Stage::Encode, "vae-encode-chunk-size"},
+                                                 {Stage::Unet, "max-resolution"},
+                                                 {Stage::Decode, "vae-decode-chunk-size"}};
   for (const auto& [stage, advice] : cases) {
     Fixture fixture(small_options());
     fixture.stages->on_call = [stage = stage](Stage at, int, const Checkpoint&) {
@@ -660,14 +660,14 @@ TEST(Session, KeepsAResidentModelThroughACancelIfAskedTo) {
 TEST(Session, RefusesOptionsThatCannotWorkNamingOptionAndValue) {
   using Change = std::function<void(SessionOptions&)>;
   const std::pair<Change, std::vector<std::string>> cases[] = {
-      {[](auto& o) { o.window_size = 0; }, {"window_size is 0"}},
-      {[](auto& o) { o.step_size = 0; }, {"step_size is 0", "1 to 14"}},
-      {[](auto& o) { o.step_size = 15; }, {"step_size is 15", "1 to 14"}},
-      {[](auto& o) { o.clip_chunk_size = 0; }, {"clip_chunk_size is 0"}},
-      {[](auto& o) { o.vae_encode_chunk_size = -1; }, {"vae_encode_chunk_size is -1"}},
-      {[](auto& o) { o.vae_decode_chunk_size = 0; }, {"vae_decode_chunk_size is 0"}},
-      {[](auto& o) { o.max_resolution = 0; }, {"max_resolution is 0"}},
-      {[](auto& o) { o.windows_per_pass = 0; }, {"windows_per_pass is 0"}},
+      {[](auto& o) { o.window_size = 0; }, {"window-size is 0"}},
+      {[](auto& o) { o.step_size = 0; }, {"step-size is 0", "1 to 14"}},
+      {[](auto& o) { o.step_size = 15; }, {"step-size is 15", "1 to 14"}},
+      {[](auto& o) { o.clip_chunk_size = 0; }, {"clip-chunk-size is 0"}},
+      {[](auto& o) { o.vae_encode_chunk_size = -1; }, {"vae-encode-chunk-size is -1"}},
+      {[](auto& o) { o.vae_decode_chunk_size = 0; }, {"vae-decode-chunk-size is 0"}},
+      {[](auto& o) { o.max_resolution = 0; }, {"max-resolution is 0"}},
+      {[](auto& o) { o.windows_per_pass = 0; }, {"windows-per-pass is 0"}},
       {[](auto& o) { o.threads = -2; }, {"threads is -2"}},
   };
   for (const auto& [change, words] : cases) {

@@ -120,9 +120,9 @@ FakeControls& ElementTest::controls() {
 void ElementTest::SetUp() {
   FakeControls& fake = controls();
   fake.window_ms = fake.jitter_ms = fake.load_ms = 0;
-  fake.block_windows = fake.block_loading = false;
+  fake.block_windows = fake.block_loading = fake.block_creation = false;
   fake.block_ms = 1;
-  fake.load_fault = fake.fault_frame = -1;
+  fake.load_fault = fake.fault_frame = fake.create_fault = -1;
   fake.windows = fake.loads = fake.offloads = fake.cancels = fake.clips = 0;
   const StringPtr made(g_dir_make_tmp("normalcrafter-XXXXXX", nullptr));
   directory_ = made.get();
@@ -130,7 +130,7 @@ void ElementTest::SetUp() {
 }
 
 void ElementTest::TearDown() {
-  controls().block_windows = controls().block_loading = false;
+  controls().block_windows = controls().block_loading = controls().block_creation = false;
   stop();
   gst_element_set_state(element_, GST_STATE_NULL);
   gst_element_set_bus(element_, nullptr);

@@ -24,6 +24,15 @@ namespace {
 
 FakeControls controls;
 
+class Inside {
+ public:
+  explicit Inside(std::atomic<int>& counter) : counter_(counter) { ++counter_; }
+  ~Inside() { --counter_; }
+
+ private:
+  std::atomic<int>& counter_;
+};
+
 class FakeModel final : public Model {
  public:
   explicit FakeModel(ModelInfo info) : info_(std::move(info)) { ++controls.models; }
@@ -145,15 +154,6 @@ class FakeSession final : public Session {
   }
 
  private:
-  class Inside {
-   public:
-    explicit Inside(std::atomic<int>& counter) : counter_(counter) { ++counter_; }
-    ~Inside() { --counter_; }
-
-   private:
-    std::atomic<int>& counter_;
-  };
-
   int count() const { return static_cast<int>(frames_.size()); }
 
   void check() const {
@@ -322,6 +322,11 @@ class FakeEngine final : public Engine {
       throw Error(ErrorCode::Settings, "step-size " + std::to_string(options.step_size) +
                                            " is greater than window-size " +
                                            std::to_string(options.window_size));
+    }
+    const Inside inside(controls.creating);
+    while (controls.block_creation) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (controls.create_fault >= 0) {
+      throw Error(static_cast<ErrorCode>(controls.create_fault.load()), "no session on demand");
     }
     return std::make_unique<FakeSession>(std::static_pointer_cast<FakeModel>(std::move(model)),
                                          options, std::move(callbacks));

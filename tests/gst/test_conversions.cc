@@ -195,6 +195,72 @@ TEST_F(ConversionTest, DownstreamsChangeToImpossibleCapsIsOneReadableError) {
   EXPECT_TRUE(messages_->one_error(GST_CORE_ERROR, GST_CORE_ERROR_NEGOTIATION, "width=(int)100"));
 }
 
+struct Unsupported {
+  const char* caps;
+  const char* named;   ///< in the error, of the caps
+  const char* advice;  ///< in the error, on what to do
+};
+
+/// What an appsrc may send without having asked.
+class UnsupportedInput : public ConversionTest, public testing::WithParamInterface<Unsupported> {
+ protected:
+  bool send_caps(const char* text) {
+    return send(gst_event_new_caps(CapsPtr(gst_caps_from_string(text)).get()));
+  }
+};
+
+TEST_P(UnsupportedInput, IsOneErrorThatNamesItAndWhatToPutInFront) {
+  harness_ = gst_harness_new_with_element(element_, "sink", "src");
+  gst_harness_play(harness_);
+  send(gst_event_new_stream_start("appsrc"));
+  send_caps(GetParam().caps);
+  send_caps(GetParam().caps);
+  EXPECT_TRUE(
+      messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_WRONG_TYPE, GetParam().named));
+  EXPECT_TRUE(
+      messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_WRONG_TYPE, GetParam().advice));
+}
+
+TEST_P(UnsupportedInput, InTheMiddleOfAStreamLosesNoFrameBeforeIt) {
+  play();
+  push_frames(0, 5);
+  send_caps(GetParam().caps);
+  EXPECT_TRUE(
+      messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_WRONG_TYPE, GetParam().advice));
+  EXPECT_TRUE(send_caps(kCaps8x6)) << "as an application that was told";
+  push_frames(5, 4);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(9), offline_clip(0, 9));
+  EXPECT_EQ(messages_->errors().size(), 1u);
+}
+
+TEST_P(UnsupportedInput, IsNoErrorWhereUpstreamOnlyAsks) {
+  play();
+  GstPad* sink = gst_element_get_static_pad(element_, "sink");
+  EXPECT_FALSE(
+      gst_pad_query_accept_caps(sink, CapsPtr(gst_caps_from_string(GetParam().caps)).get()));
+  gst_object_unref(sink);
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Caps, UnsupportedInput,
+    testing::Values(
+        Unsupported{"video/x-raw,format=GRAY16_LE,width=8,height=6,framerate=25/1", "GRAY16_LE",
+                    "videoconvert"},
+        Unsupported{"video/x-raw,format=NV12,width=8,height=6,framerate=25/1", "NV12",
+                    "videoconvert"},
+        Unsupported{"video/x-raw(memory:GLMemory),format=RGBA,width=8,height=6,framerate=25/1",
+                    "GLMemory", "gldownload"},
+        Unsupported{"video/x-raw(format:Interlaced),format=RGB,width=8,height=6,framerate=25/1,"
+                    "interlace-mode=alternate",
+                    "Interlaced", "deinterlace"},
+        Unsupported{"video/x-bayer,format=bggr,width=8,height=6,framerate=25/1", "video/x-bayer",
+                    "Only raw video"},
+        Unsupported{"video/x-h264,stream-format=byte-stream", "video/x-h264", "decodebin"},
+        Unsupported{"audio/x-raw,format=S16LE,rate=44100,channels=2,layout=interleaved",
+                    "audio/x-raw", "Only raw video"}));
+
 TEST_F(ConversionTest, CapsThatAFlushOvertakesAreNoError) {
   controls().block_windows = true;
   play();

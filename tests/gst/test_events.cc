@@ -1,4 +1,6 @@
 // Events and caps between frames (cases 3, 4, 5, 6 and 16).
+#include <random>
+
 #include "element_fixture.h"
 
 namespace normalcrafter {
@@ -111,6 +113,81 @@ TEST_F(ElementTest, AGapLongerThanTheLatencyEndsTheClip) {
   EXPECT_EQ(shorten(recorder.log()), (Log{"frames 0-2", "gap"}));
 }
 
+TEST_F(ElementTest, ShortGapsThatAddUpToMoreThanTheLatencyEndTheClip) {
+  play();
+  Recorder recorder(element_);
+  push_frames(0, 3);
+  for (int i = 3; i < 3 + 25; ++i) EXPECT_TRUE(send(gst_event_new_gap(i * kFrame, kFrame)));
+  EXPECT_TRUE(recorder.log().empty()) << "the latency is that of 25 frames";
+  EXPECT_TRUE(send(gst_event_new_gap(28 * kFrame, GST_CLOCK_TIME_NONE)));
+  std::vector<std::string> log = recorder.log();
+  ASSERT_EQ(log.size(), 3u + 26);
+  EXPECT_EQ(log[2], "frame 2");
+  EXPECT_EQ(log[3], "gap");
+  push_frames(29, 3);
+  EXPECT_TRUE(send(gst_event_new_gap(32 * kFrame, kFrame)));
+  EXPECT_EQ(recorder.log().size(), log.size()) << "a frame ends the count";
+}
+
+class SegmentFormat : public ElementTest, public testing::WithParamInterface<GstFormat> {};
+
+TEST_P(SegmentFormat, NeedNotBeTime) {
+  play();
+  GstSegment segment;
+  gst_segment_init(&segment, GetParam());
+  ASSERT_TRUE(send(gst_event_new_segment(&segment)));
+  for (int i = 0; i < 15; ++i) {
+    BufferPtr buffer = frame(i);
+    GST_BUFFER_PTS(buffer.get()) = GST_BUFFER_DURATION(buffer.get()) = GST_CLOCK_TIME_NONE;
+    ASSERT_EQ(push_buffer(std::move(buffer)), GST_FLOW_OK);
+  }
+  GstPad* source = gst_element_get_static_pad(element_, "src");
+  gint64 position = -1;
+  EXPECT_FALSE(gst_pad_query_position(source, GST_FORMAT_TIME, &position));
+  gst_object_unref(source);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(15), offline_clip(0, 15));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Case16, SegmentFormat,
+                         testing::Values(GST_FORMAT_BYTES, GST_FORMAT_DEFAULT));
+
+struct Times {
+  const char* name;
+  GstClockTime (*pts)(int);
+};
+
+class OddTimes : public ElementTest, public testing::WithParamInterface<Times> {};
+
+TEST_P(OddTimes, PassUnchangedInOneClip) {
+  play();
+  for (int i = 0; i < 15; ++i) {
+    BufferPtr buffer = frame(i);
+    GST_BUFFER_PTS(buffer.get()) = GetParam().pts(i);
+    GST_BUFFER_DTS(buffer.get()) = i * kFrame;
+    ASSERT_EQ(push_buffer(std::move(buffer)), GST_FLOW_OK);
+  }
+  EXPECT_TRUE(send_eos());
+  for (int i = 0; i < 15; ++i) {
+    const BufferPtr out = pull();
+    ASSERT_TRUE(out) << "frame " << i;
+    EXPECT_EQ(GST_BUFFER_PTS(out.get()), GetParam().pts(i));
+    EXPECT_EQ(GST_BUFFER_DTS(out.get()), i * kFrame);
+    EXPECT_EQ(colour_of(out.get()), offline_clip(0, 15)[i]);
+  }
+  EXPECT_EQ(controls().clips, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Case16, OddTimes,
+    testing::Values(
+        Times{"none, only DTS", [](int) -> GstClockTime { return GST_CLOCK_TIME_NONE; }},
+        Times{"the same", [](int) { return 7 * kFrame; }},
+        Times{"backwards without DISCONT", [](int i) { return (100 - i) * kFrame; }},
+        Times{"at the end of time", [](int i) { return GST_CLOCK_TIME_NONE - 20 + i; }}),
+    [](const auto& info) { return "Case" + std::to_string(info.index); });
+
 TEST_F(ElementTest, OtherCapsEndTheClipAndFramesKeepTheirGeometry) {
   constexpr const char* kWide = "video/x-raw,format=RGB,width=21,height=3,framerate=25/1";
   play();
@@ -123,6 +200,35 @@ TEST_F(ElementTest, OtherCapsEndTheClipAndFramesKeepTheirGeometry) {
   EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
   const std::vector<Colour> wide = offline_clip(5, 4);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(colour_of(pull().get(), kWide), wide[i]);
+}
+
+TEST_F(ElementTest, CapsThatChangeAtRandomLeaveEachFrameItsOwn) {
+  controls().jitter_ms = 2;
+  const auto caps_of = [](int side) {
+    const std::string size = std::to_string(side);
+    return "video/x-raw,format=RGB,framerate=25/1,width=" + size + ",height=" + size;
+  };
+  std::minstd_rand random(1);
+  int side = 4;
+  play(caps_of(side).c_str());
+  std::vector<int> sides;
+  for (int i = 0; i < 200; ++i) {
+    if (random() % 6 == 0) {
+      side = 4 + static_cast<int>(random() % 4) * 4;
+      EXPECT_TRUE(
+          send(gst_event_new_caps(CapsPtr(gst_caps_from_string(caps_of(side).c_str())).get())));
+    }
+    sides.push_back(side);
+    ASSERT_EQ(push(i, caps_of(side).c_str()), GST_FLOW_OK);
+  }
+  EXPECT_TRUE(send_eos());
+  for (int i = 0; i < 200; ++i) {
+    const BufferPtr out = pull();
+    ASSERT_TRUE(out) << "frame " << i;
+    EXPECT_EQ(GST_BUFFER_PTS(out.get()), i * kFrame);
+    EXPECT_EQ(gst_buffer_get_size(out.get()), static_cast<gsize>(3 * sides[i] * sides[i]));
+  }
+  EXPECT_TRUE(nothing_left());
 }
 
 TEST_F(ElementTest, EqualCapsDoNotEndTheClip) {

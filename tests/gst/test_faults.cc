@@ -73,6 +73,30 @@ TEST_F(ElementTest, AFlushAfterAFaultStartsClean) {
   EXPECT_EQ(pull_colours(15), offline_clip(30, 15));
 }
 
+TEST_F(ElementTest, AFaultWhileASessionIsMadeForAnotherFormatIsForgottenWithAFlush) {
+  play();
+  push_frames(0, 3);
+  controls().create_fault = static_cast<int>(ErrorCode::OutOfMemory);
+  gst_harness_set_sink_caps_str(harness_, "video/x-raw,format=RGBA64_LE");
+  push(3);
+  EXPECT_TRUE(
+      messages_->one_error(GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NO_SPACE_LEFT, "no session"));
+  EXPECT_EQ(pull_colours(3), offline_clip(0, 3));
+  controls().create_fault = -1;
+  EXPECT_TRUE(send(gst_event_new_flush_start()));
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+  send_segment();
+  push_frames(0, 3);
+  EXPECT_TRUE(send_eos());
+  const BufferPtr out = pull();
+  ASSERT_TRUE(out);
+  guint16 pixel[4];
+  ASSERT_EQ(gst_buffer_extract(out.get(), 8, pixel, sizeof pixel), sizeof pixel);
+  const Colour expected = offline_clip(0, 1)[0];
+  EXPECT_EQ(pixel[0], 257 * expected.r) << "16 bits deep, as the caps say";
+  EXPECT_EQ(pixel[1], 257 * expected.g);
+}
+
 TEST_F(ElementTest, AFaultWhileLoadingIsOneErrorAndEndsTheProgress) {
   controls().load_fault = static_cast<int>(ErrorCode::InvalidModel);
   play();
@@ -244,6 +268,23 @@ TEST_F(ElementTest, DownstreamsEosIsUpstreamsUntilANewStream) {
     push(23);
     EXPECT_TRUE(eventually([this] { return push(24) == GST_FLOW_EOS; }));
   }
+  send_segment();
+  push_frames(0, 5);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+TEST_F(ElementTest, DownstreamsFlushingIsUpstreamsAndNoError) {
+  play();
+  {
+    Refusal refusal(element_, GST_FLOW_FLUSHING);
+    push_frames(0, 23);
+    push(23);
+    EXPECT_TRUE(eventually([this] { return push(24) == GST_FLOW_FLUSHING; }));
+  }
+  EXPECT_TRUE(send(gst_event_new_flush_start()));
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
   send_segment();
   push_frames(0, 5);
   EXPECT_TRUE(send_eos());

@@ -1,4 +1,6 @@
 // Flushes and state changes in every awkward moment (cases 7, 8, 9 and 10).
+#include <random>
+
 #include "element_fixture.h"
 
 namespace normalcrafter {
@@ -110,6 +112,51 @@ TEST_F(FlushTest, WhileLoadingLetsTheWeightsLoad) {
   EXPECT_EQ(controls().loads, 1);
   const std::vector<int> progress = messages_->progress();
   EXPECT_EQ(std::count(progress.begin(), progress.end(), GST_PROGRESS_TYPE_CANCELED), 0);
+}
+
+TEST_F(FlushTest, WhileAFrameWaitsForTheWeightsKeepsItFromTheNetwork) {
+  g_object_set(element_, "window-size", 1, "step-size", 1, nullptr);
+  // After a failure it is the next frame that loads.
+  controls().load_fault = static_cast<int>(ErrorCode::NetworkFailed);
+  play();
+  ASSERT_TRUE(messages_->wait(GST_MESSAGE_ERROR));
+  controls().load_fault = -1;
+  controls().block_loading = true;
+  flush();
+  push_frames(0, 1);
+  ASSERT_TRUE(eventually([] { return controls().loading == 1; }));
+  flush();
+  controls().block_loading = false;
+  ASSERT_TRUE(eventually([] { return controls().loads == 1; }));
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(controls().windows, 0);
+}
+
+TEST_F(FlushTest, FromWithinAPush) {
+  play();
+  struct Seek {
+    GstPad* sink;
+    std::atomic<bool> done{false};
+  } seek;
+  seek.sink = gst_element_get_static_pad(element_, "sink");
+  // As a probe or a handler that seeks upstream does it, on the element's own thread.
+  const gulong probe = gst_pad_add_probe(
+      harness_->sinkpad, GST_PAD_PROBE_TYPE_BUFFER,
+      [](GstPad*, GstPadProbeInfo*, gpointer data) {
+        auto* self = static_cast<Seek*>(data);
+        if (self->done.exchange(true)) return GST_PAD_PROBE_OK;
+        gst_pad_send_event(self->sink, gst_event_new_flush_start());
+        gst_pad_send_event(self->sink, gst_event_new_flush_stop(TRUE));
+        return GST_PAD_PROBE_DROP;
+      },
+      &seek, nullptr);
+  for (int i = 0; i < 24 && push(i) == GST_FLOW_OK; ++i) {
+  }
+  EXPECT_TRUE(eventually([&] { return seek.done.load(); }));
+  gst_pad_remove_probe(harness_->sinkpad, probe);
+  gst_object_unref(seek.sink);
+  send_segment();
+  expect_clean_clip();
 }
 
 TEST_F(FlushTest, KeepsQueuedTagsAndDropsOtherEvents) {
@@ -322,6 +369,80 @@ TEST_F(StateTest, NullWhileEosDrains) {
   to_null_soon();
   upstream.join();
   EXPECT_FALSE(passed);
+}
+
+TEST_F(StateTest, NullWhileASessionIsMadeForNewSettings) {
+  g_object_set(element_, "window-size", 1, "step-size", 1, nullptr);
+  play();
+  push_frames(0, 1);
+  ASSERT_TRUE(eventually([] { return controls().windows == 1; }));
+  controls().block_creation = controls().block_windows = true;
+  g_object_set(element_, "flip-x", TRUE, nullptr);
+  push_frames(1, 1);
+  ASSERT_TRUE(eventually([] { return controls().creating == 1; }));
+  std::thread downwards([&] { to_null_soon(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  controls().block_creation = false;
+  downwards.join();
+  EXPECT_EQ(controls().windows, 1) << "the new session ran";
+}
+
+TEST_F(StateTest, PadsThatAreDeactivatedAndActivatedAgainPlayOn) {
+  play();
+  push_frames(0, 5);
+  GstPad* sink = gst_element_get_static_pad(element_, "sink");
+  EXPECT_TRUE(gst_pad_set_active(sink, FALSE));
+  EXPECT_EQ(push(5), GST_FLOW_FLUSHING);
+  EXPECT_TRUE(gst_pad_set_active(sink, TRUE));
+  gst_object_unref(sink);
+  send(gst_event_new_stream_start("again"));
+  send(gst_event_new_caps(CapsPtr(gst_caps_from_string(kCaps8x6)).get()));
+  send_segment();
+  push_frames(0, 15);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(15), offline_clip(0, 15));
+}
+
+TEST_F(StateTest, LeavingItsBinWhileWeightsLoad) {
+  controls().block_loading = true;
+  GstElement* bin = gst_bin_new(nullptr);
+  gst_object_ref_sink(bin);
+  gst_bin_add(GST_BIN(bin), element_);
+  gst_element_set_state(bin, GST_STATE_PLAYING);
+  ASSERT_TRUE(eventually([] { return controls().loading == 1; }));
+  gst_bin_remove(GST_BIN(bin), element_);
+  gst_element_set_state(bin, GST_STATE_NULL);
+  gst_object_unref(bin);
+  EXPECT_EQ(controls().loading, 1) << "whoever removes an element also stops it";
+  to_null_soon();
+  controls().block_loading = false;
+  gst_element_set_bus(element_, messages_->bus());
+  play();
+  push_frames(0, 5);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+}
+
+TEST_F(StateTest, ChangedFromSeveralThreadsAtOnce) {
+  controls().load_ms = 5;
+  play();
+  std::vector<std::thread> applications;
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    applications.emplace_back([this, seed] {
+      std::minstd_rand random(seed);
+      for (int i = 0; i < 100; ++i) {
+        gst_element_set_state(element_, static_cast<GstState>(GST_STATE_NULL + random() % 4));
+      }
+    });
+  }
+  for (std::thread& application : applications) application.join();
+  to_null_soon();
+  stop();
+  play();
+  push_frames(0, 15);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(15), offline_clip(0, 15));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
 }
 
 class OneBlock : public StateTest {

@@ -152,6 +152,132 @@ TEST_F(ElementTest, PaddedInputIsReadByItsStride) {
   EXPECT_EQ(gst_buffer_get_size(out.get()), 24u * 5) << "the output has the usual layout";
 }
 
+/// A frame of kCaps8x6 in a buffer whose video meta says what the test wants.
+class VideoMetaTest : public ElementTest {
+ protected:
+  static BufferPtr with_meta(BufferPtr buffer, int width, int height, gsize offset, gint stride,
+                             GstVideoFormat format = GST_VIDEO_FORMAT_RGB) {
+    gsize offsets[GST_VIDEO_MAX_PLANES] = {offset};
+    gint strides[GST_VIDEO_MAX_PLANES] = {stride};
+    gst_buffer_add_video_meta_full(buffer.get(), GST_VIDEO_FRAME_FLAG_NONE, format, width, height,
+                                   1, offsets, strides);
+    return buffer;
+  }
+
+  void expect_refusal(BufferPtr buffer) {
+    play();
+    EXPECT_EQ(push_buffer(std::move(buffer)), GST_FLOW_ERROR);
+    EXPECT_TRUE(messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, "buffer"));
+    push_frames(0, 3);
+    EXPECT_TRUE(send_eos());
+    EXPECT_EQ(pull_colours(3), offline_clip(0, 3)) << "nothing of it is kept";
+  }
+};
+
+TEST_F(VideoMetaTest, OfALargerPictureLeavesTheCapsTheirSize) {
+  play();
+  BufferPtr large = padded_buffer(20, 9, 60, 0, test_colour(0));
+  ASSERT_EQ(push_buffer(std::move(large)), GST_FLOW_OK);
+  ASSERT_EQ(push(1), GST_FLOW_OK);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(2), offline_clip(0, 2));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+TEST_F(VideoMetaTest, OfASmallerPictureIsOneError) {
+  expect_refusal(with_meta(frame(0), 7, 6, 0, 24));
+}
+
+TEST_F(VideoMetaTest, OfAnotherFormatIsOneError) {
+  expect_refusal(with_meta(frame(0), 8, 6, 0, 24, GST_VIDEO_FORMAT_RGBA));
+}
+
+TEST_F(VideoMetaTest, WithAStrideBeyondTheMemoryIsOneError) {
+  expect_refusal(with_meta(frame(0), 8, 6, 0, 1 << 24));
+}
+
+TEST_F(VideoMetaTest, WithAnOffsetNearTheMemorysEndIsOneError) {
+  expect_refusal(with_meta(frame(0), 8, 6, 8 * 6 * 3 - 1, 24));
+}
+
+TEST_F(VideoMetaTest, WithAnOffsetBeyondTheMemoryIsOneError) {
+  expect_refusal(with_meta(frame(0), 8, 6, 100000, 24));
+}
+
+TEST_F(VideoMetaTest, WithRowsUpwardsIsReadUpwardsButNotBelowItsMemory) {
+  play();
+  ASSERT_EQ(push_buffer(with_meta(frame(0), 8, 6, 5 * 24, -24)), GST_FLOW_OK);
+  EXPECT_EQ(push_buffer(with_meta(frame(1), 8, 6, 4 * 24, -24)), GST_FLOW_ERROR);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(1), offline_clip(0, 1));
+}
+
+/// The frame's bytes in memories of these sizes, and one with the rest.
+BufferPtr in_memories(GstBuffer* whole, const std::vector<gsize>& sizes) {
+  BufferPtr parts(gst_buffer_new());
+  gsize offset = 0;
+  const auto append = [&](gsize size) {
+    GstMemory* memory = gst_allocator_alloc(nullptr, size, nullptr);
+    GstMapInfo map;
+    gst_memory_map(memory, &map, GST_MAP_WRITE);
+    gst_buffer_extract(whole, offset, map.data, size);
+    gst_memory_unmap(memory, &map);
+    gst_buffer_append_memory(parts.get(), memory);
+    offset += size;
+  };
+  for (const gsize size : sizes) append(size);
+  append(gst_buffer_get_size(whole) - offset);
+  return parts;
+}
+
+TEST_F(VideoMetaTest, WithAPlaneInSeveralMemoriesIsReadWhole) {
+  play();
+  ASSERT_EQ(push_buffer(in_memories(frame(0).get(), {50, 30})), GST_FLOW_OK);
+  ASSERT_EQ(push_buffer(with_meta(in_memories(frame(1).get(), {50, 30}), 8, 6, 0, 24)),
+            GST_FLOW_OK);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(2), offline_clip(0, 2));
+}
+
+TEST_F(ElementTest, AnEmptyBufferIsOneError) {
+  play();
+  EXPECT_EQ(push_buffer(BufferPtr(gst_buffer_new())), GST_FLOW_ERROR);
+  EXPECT_TRUE(messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, "buffer"));
+}
+
+TEST_F(ElementTest, AReadOnlyBufferThatOthersHoldIsReadAndLeftAlone) {
+  play();
+  BufferPtr held = frame(0);
+  GST_MINI_OBJECT_FLAG_SET(gst_buffer_peek_memory(held.get(), 0), GST_MEMORY_FLAG_READONLY);
+  ASSERT_EQ(push_buffer(BufferPtr(gst_buffer_ref(held.get()))), GST_FLOW_OK);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(1), offline_clip(0, 1));
+  EXPECT_EQ(colour_of(held.get()), test_colour(0));
+  EXPECT_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(held.get()), 1);
+}
+
+TEST_F(ElementTest, DownstreamsPoolOfTooSmallBuffersIsNotUsed) {
+  GstBufferPool* pool = gst_buffer_pool_new();
+  harness_ = gst_harness_new_with_element(element_, "sink", "src");
+  const gulong probe = gst_pad_add_probe(
+      harness_->sinkpad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM,
+      [](GstPad*, GstPadProbeInfo* info, gpointer pool) {
+        GstQuery* query = GST_PAD_PROBE_INFO_QUERY(info);
+        if (GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION) return GST_PAD_PROBE_OK;
+        gst_query_add_allocation_pool(query, static_cast<GstBufferPool*>(pool), 10, 0, 0);
+        return GST_PAD_PROBE_HANDLED;
+      },
+      pool, nullptr);
+  gst_harness_set_src_caps_str(harness_, kCaps8x6);
+  push_frames(0, 5);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+  gst_pad_remove_probe(harness_->sinkpad, probe);
+  stop();
+  gst_object_unref(pool);
+}
+
 TEST_F(ElementTest, DownstreamsPaddedPoolIsUsed) {
   constexpr const char* kOdd = "video/x-raw,format=RGB,width=7,height=5,framerate=25/1";
   GstBufferPool* pool = gst_video_buffer_pool_new();

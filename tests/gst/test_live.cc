@@ -103,6 +103,34 @@ TEST_F(LiveTest, AnotherFrameRateIsAnotherLatencyAndSaysSo) {
   EXPECT_EQ(reported_latency(), 25 * GST_SECOND);
 }
 
+TEST_F(LiveTest, ALatencyBeyondAllBoundsIsNoSmallOne) {
+  g_object_set(element_, "max-size-buffers", G_MAXUINT, nullptr);
+  gst_util_set_object_arg(G_OBJECT(element_), "leaky", "downstream");
+  // 25 frames last 2^64 ns and 1.3 s.
+  play("video/x-raw,format=RGB,width=8,height=6,framerate=1/737869763");
+  GstPad* source = gst_element_get_static_pad(element_, "src");
+  GstQuery* query = gst_query_new_latency();
+  EXPECT_TRUE(gst_pad_query(source, query));
+  GstClockTime min = 0;
+  GstClockTime max = 0;
+  gst_query_parse_latency(query, nullptr, &min, &max);
+  gst_query_unref(query);
+  gst_object_unref(source);
+  EXPECT_GE(min, GstClockTime{737869763} * GST_SECOND);
+  EXPECT_GE(max, min);
+}
+
+TEST_F(LiveTest, AnotherQueueIsAnotherLatencyAndSaysSo) {
+  play();
+  reported_latency();
+  g_object_set(element_, "max-size-buffers", 14, nullptr);
+  EXPECT_EQ(messages_->count(GST_MESSAGE_LATENCY), 0) << "as it was";
+  g_object_set(element_, "max-size-buffers", 3, nullptr);
+  EXPECT_EQ(messages_->count(GST_MESSAGE_LATENCY), 1);
+  gst_util_set_object_arg(G_OBJECT(element_), "leaky", "upstream");
+  EXPECT_EQ(messages_->count(GST_MESSAGE_LATENCY), 2);
+}
+
 TEST_F(LiveTest, AnUnknownFrameRateCountsAsTwentyFive) {
   play("video/x-raw,format=RGB,width=8,height=6,framerate=0/1");
   EXPECT_EQ(reported_latency(), 25 * kFrame);

@@ -20,6 +20,27 @@ class PropertyTest : public ElementTest {
     g_free(all);
     return own;
   }
+
+  /// Not the default.
+  static GValue another_value(GParamSpec* spec) {
+    GValue value = G_VALUE_INIT;
+    g_value_init(&value, spec->value_type);
+    if (G_VALUE_HOLDS_BOOLEAN(&value)) {
+      g_value_set_boolean(&value, !g_value_get_boolean(g_param_spec_get_default_value(spec)));
+    } else if (G_VALUE_HOLDS_INT(&value)) {
+      g_value_set_int(&value, 7);
+    } else if (G_VALUE_HOLDS_UINT(&value)) {
+      g_value_set_uint(&value, 7);
+    } else if (G_VALUE_HOLDS_UINT64(&value)) {
+      g_value_set_uint64(&value, 7);
+    } else if (G_VALUE_HOLDS_ENUM(&value)) {
+      g_value_set_enum(&value, 1);
+    } else {
+      EXPECT_TRUE(G_VALUE_HOLDS_STRING(&value));
+      g_value_set_string(&value, "text");
+    }
+    return value;
+  }
 };
 
 TEST_F(PropertyTest, EachSaysWhatItIsAndWhenItMayChange) {
@@ -79,22 +100,7 @@ TEST_F(PropertyTest, EachKeepsWhatItIsGiven) {
   for (GParamSpec* spec : own_properties()) {
     if ((spec->flags & G_PARAM_WRITABLE) == 0) continue;
     SCOPED_TRACE(spec->name);
-    GValue value = G_VALUE_INIT;
-    g_value_init(&value, spec->value_type);
-    if (G_VALUE_HOLDS_BOOLEAN(&value)) {
-      g_value_set_boolean(&value, !g_value_get_boolean(g_param_spec_get_default_value(spec)));
-    } else if (G_VALUE_HOLDS_INT(&value)) {
-      g_value_set_int(&value, 7);
-    } else if (G_VALUE_HOLDS_UINT(&value)) {
-      g_value_set_uint(&value, 7);
-    } else if (G_VALUE_HOLDS_UINT64(&value)) {
-      g_value_set_uint64(&value, 7);
-    } else if (G_VALUE_HOLDS_ENUM(&value)) {
-      g_value_set_enum(&value, 1);
-    } else {
-      ASSERT_TRUE(G_VALUE_HOLDS_STRING(&value));
-      g_value_set_string(&value, "text");
-    }
+    GValue value = another_value(spec);
     g_object_set_property(G_OBJECT(element_), spec->name, &value);
     GValue kept = G_VALUE_INIT;
     g_value_init(&kept, spec->value_type);
@@ -103,6 +109,28 @@ TEST_F(PropertyTest, EachKeepsWhatItIsGiven) {
     g_value_unset(&kept);
     g_value_unset(&value);
   }
+}
+
+TEST_F(PropertyTest, EachCanBeWrittenWhileItPlaysAndNoFrameIsLost) {
+  play();
+  int number = 0;
+  for (GParamSpec* spec : own_properties()) {
+    if ((spec->flags & G_PARAM_WRITABLE) == 0) continue;
+    push_frames(number, 3);
+    number += 3;
+    GValue value = another_value(spec);
+    g_object_set_property(G_OBJECT(element_), spec->name, &value);
+    g_value_unset(&value);
+    if (std::string(spec->name) == "leaky") g_object_set(element_, "leaky", 0, nullptr);
+  }
+  EXPECT_TRUE(send_eos());
+  for (int i = 0; i < number; ++i) {
+    const BufferPtr out = pull();
+    ASSERT_TRUE(out) << "frame " << i;
+    EXPECT_EQ(GST_BUFFER_PTS(out.get()), i * kFrame);
+  }
+  EXPECT_TRUE(nothing_left());
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
 }
 
 TEST_F(PropertyTest, ThoseOfReadyCountFromTheNextRunOn) {

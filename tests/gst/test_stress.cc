@@ -54,6 +54,12 @@ class StressTest : public ElementTest {
         case 9:
           push_discont(number);
           break;
+        case 10:
+          send(gst_event_new_gap(number * kFrame, GST_CLOCK_TIME_NONE));
+          break;
+        case 11:
+          push_without_time(number);
+          break;
         default:
           push(number);
           break;
@@ -64,6 +70,12 @@ class StressTest : public ElementTest {
   void push_discont(int number) {
     BufferPtr buffer = frame(number);
     GST_BUFFER_FLAG_SET(buffer.get(), GST_BUFFER_FLAG_DISCONT);
+    push_buffer(std::move(buffer));
+  }
+
+  void push_without_time(int number) {
+    BufferPtr buffer = frame(number);
+    GST_BUFFER_PTS(buffer.get()) = GST_CLOCK_TIME_NONE;
     push_buffer(std::move(buffer));
   }
 
@@ -110,32 +122,50 @@ class StressTest : public ElementTest {
     }
   }
 
+  struct Range {
+    const char* property;
+    int least, most, preset;
+  };
+  /// All but those that name a model or a device; none of the values is refused with the others'.
+  static constexpr Range kRanges[] = {{"alpha", 0, 1, 0},
+                                      {"axes", 0, 3, 0},
+                                      {"clip-chunk-size", 1, 20, 16},
+                                      {"clip-resize", 0, 1, 0},
+                                      {"discont-threshold", 0, 1000000000, 1000000000},
+                                      {"flip-x", 0, 1, 0},
+                                      {"flip-y", 0, 1, 0},
+                                      {"flip-z", 0, 1, 0},
+                                      {"leaky", 0, 2, 0},
+                                      {"max-resolution", 3, 9, 1024},
+                                      {"max-size-buffers", 1, 5, 14},
+                                      {"offload-after", 0, 1, 1},
+                                      {"offload-mode", 0, 1, 0},
+                                      {"output-size", 0, 1, 0},
+                                      {"renormalize", 0, 1, 1},
+                                      {"restart-on-key-unit", 0, 1, 0},
+                                      {"step-size", 1, 10, 10},
+                                      {"tail-mode", 0, 1, 0},
+                                      {"threads", 0, 4, 0},
+                                      {"vae-decode-chunk-size", 1, 6, 4},
+                                      {"vae-encode-chunk-size", 1, 9, 7},
+                                      {"window-size", 10, 15, 14},
+                                      {"windows-per-pass", 1, 3, 1}};
+
+  void set(const Range& range, int value) {
+    gst_util_set_object_arg(G_OBJECT(element_), range.property, std::to_string(value).c_str());
+  }
+
   /// And several of them at once.
   void set_properties(unsigned seed) {
+    const std::string models[] = {model("good", "good"), model("other", "good")};
     std::minstd_rand random(seed);
     while (running_) {
-      switch (random() % 7) {
-        case 0:
-          g_object_set(element_, "flip-x", random() % 2, nullptr);
-          break;
-        case 1:
-          g_object_set(element_, "max-size-buffers", 1 + random() % 5, nullptr);
-          break;
-        case 2:
-          g_object_set(element_, "leaky", static_cast<int>(random() % 3), nullptr);
-          break;
-        case 3:
-          g_object_set(element_, "axes", static_cast<int>(random() % 4), nullptr);
-          break;
-        case 4:
-          g_object_set(element_, "alpha", static_cast<int>(random() % 2), nullptr);
-          break;
-        case 5:
-          g_object_set(element_, "restart-on-key-unit", random() % 2, nullptr);
-          break;
-        default:
-          g_object_set(element_, "window-size", 10 + random() % 6, nullptr);
-          break;
+      const unsigned choice = random() % (std::size(kRanges) + 1);
+      if (choice < std::size(kRanges)) {
+        const Range& range = kRanges[choice];
+        set(range, range.least + static_cast<int>(random() % (range.most - range.least + 1)));
+      } else {
+        g_object_set(element_, "model", models[random() % 2].c_str(), nullptr);
       }
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
     }
@@ -205,8 +235,7 @@ TEST_F(StressTest, LeavesAnElementThatPlaysACleanClip) {
   source.join();
   observer.join();
 
-  g_object_set(element_, "flip-x", FALSE, "axes", 0, "leaky", 0, "max-size-buffers", 14,
-               "window-size", 14, nullptr);
+  for (const Range& range : kRanges) set(range, range.preset);
   restart(GST_STATE_READY);
   begin_stream();
   while (BufferPtr left{gst_harness_try_pull(harness_)}) {

@@ -56,6 +56,25 @@ TEST_F(Shapes, TheOrderOfChannelsInMemoryDoesNotChangeTheNormals) {
   }
 }
 
+TEST_F(Shapes, ThatAreNotSupportedAreToldBeforeAppsrcsOwnError) {
+  Pipeline pipeline("appsrc name=in !" + normals() + "! fakesink");
+  GstElement* source = pipeline.element("in");
+  gst_element_set_state(pipeline.get(), GST_STATE_PLAYING);
+  // Only now, so that linking could not refuse them.
+  const CapsPtr caps(
+      gst_caps_from_string("video/x-raw,format=GRAY16_LE,width=32,height=24,framerate=25/1"));
+  g_object_set(source, "caps", caps.get(), nullptr);
+  GstBuffer* buffer = gst_buffer_new_allocate(nullptr, gsize{32} * 24 * 2, nullptr);
+  GstFlowReturn flow = GST_FLOW_ERROR;
+  g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
+  gst_buffer_unref(buffer);
+  GstBus* bus = gst_element_get_bus(pipeline.get());
+  const MessagePtr message(gst_bus_timed_pop_filtered(bus, 20 * GST_SECOND, GST_MESSAGE_ERROR));
+  gst_object_unref(bus);
+  ASSERT_TRUE(message);
+  EXPECT_EQ(GST_MESSAGE_SRC(message.get()), GST_OBJECT(pipeline.element("normals")));
+}
+
 TEST_F(Shapes, ChangeMidStreamAndNoFrameIsLost) {
   Pipeline pipeline(
       "concat name=all !" + normals() +

@@ -65,6 +65,67 @@ TEST_F(Topology, CompositorShowsTheNormalsBesideTheVideo) {
   EXPECT_EQ(end.count(), 23);
 }
 
+TEST_F(Topology, SoundBesideItIsKeptWhereItsQueueHoldsTheLatency) {
+  {
+    Pipeline pipeline(
+        std::string(kSource) + "!" + normals() +
+        "! multiqueue name=q q.src_0 ! matroskamux name=m ! filesink location=" + file("both.mkv") +
+        " audiotestsrc num-buffers=40 ! audio/x-raw,rate=44100 ! queue "
+        "max-size-time=0 max-size-bytes=0 max-size-buffers=0 ! q.sink_1 q.src_1 ! m.");
+    ASSERT_TRUE(pipeline.finishes());
+  }
+  Pipeline reader("filesrc location=" + file("both.mkv") +
+                  " ! matroskademux name=d d.video_0 ! queue ! fakesink name=video "
+                  "d.audio_0 ! queue ! fakesink name=audio");
+  const Tap video(reader.element("video"), "sink");
+  const Tap audio(reader.element("audio"), "sink");
+  ASSERT_TRUE(reader.finishes());
+  EXPECT_EQ(video.count(), 23);
+  EXPECT_EQ(audio.count(), 40);
+}
+
+TEST_F(Topology, RtpCarriesEveryFrame) {
+  Pipeline pipeline(std::string(kSource) + "!" + normals() +
+                    "! videoconvert ! jpegenc ! rtpjpegpay ! rtpjpegdepay ! jpegdec ! "
+                    "fakesink name=end");
+  const Tap end(pipeline.element("end"), "sink");
+  ASSERT_TRUE(pipeline.finishes());
+  EXPECT_EQ(end.count(), 23);
+}
+
+TEST_F(Topology, HlsSegmentsHaveEveryFrame) {
+  {
+    Pipeline pipeline(std::string(kSource) + "!" + normals() +
+                      "! videoconvert ! x264enc speed-preset=ultrafast key-int-max=5 ! hlssink2 "
+                      "target-duration=1 playlist-location=" +
+                      file("list.m3u8") + " location=" + file("segment%02d.ts"));
+    ASSERT_TRUE(pipeline.finishes());
+  }
+  Pipeline reader("multifilesrc location=" + file("segment%02d.ts") +
+                  " ! tsdemux ! h264parse ! avdec_h264 ! fakesink name=end");
+  const Tap end(reader.element("end"), "sink");
+  ASSERT_TRUE(reader.finishes());
+  EXPECT_EQ(end.count(), 23);
+  EXPECT_TRUE(std::filesystem::exists(file("list.m3u8")));
+}
+
+TEST_F(Topology, SharedMemoryCarriesEveryFrameToAnotherPipeline) {
+  const std::string socket = file("socket");
+  Pipeline writer(std::string(kSource) + "!" + normals() +
+                  "! shmsink shm-size=1000000 socket-path=" + socket);
+  ASSERT_TRUE(writer.reaches(GST_STATE_READY));
+  gst_element_set_state(writer.get(), GST_STATE_PLAYING);
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(socket); }));
+  Pipeline reader(
+      "shmsrc num-buffers=23 socket-path=" + socket +
+      " ! video/x-raw,format=RGB,width=32,height=24,framerate=25/1 ! fakesink name=end");
+  const Tap end(reader.element("end"), "sink");
+  ASSERT_TRUE(reader.finishes());
+  EXPECT_EQ(end.count(), 23);
+  EXPECT_EQ(end.passed()[0].bytes, std::size_t{32} * 24 * 3);
+  ASSERT_TRUE(writer.posts(GST_MESSAGE_EOS));
+}
+
 TEST_F(Topology, SplitmuxsinkWritesEveryFrameIntoOneOfItsFiles) {
   {
     Pipeline pipeline(std::string(kSource) + "!" + normals() +

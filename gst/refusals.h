@@ -1,0 +1,14 @@
+// Why caps are refused, in words.
+#pragma once
+
+#include <gst/gst.h>
+
+namespace normalcrafter {
+
+/// Posts the error for input that the element does not take, with what to put in front of it.
+void post_refused_input(GstElement* element, const GstCaps* caps);
+
+/// Posts the error for input whose every possible output `accepted`, by downstream, leaves out.
+void post_no_output(GstElement* element, const GstCaps* input, const GstCaps* accepted);
+
+}  // namespace normalcrafter
