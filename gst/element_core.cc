@@ -492,7 +492,7 @@ gboolean ElementCore::flush_stop_event(EventPtr event) {
 gboolean ElementCore::caps_event(EventPtr event) {
   GstCaps* caps = nullptr;
   gst_event_parse_caps(event.get(), &caps);
-  if (is_interlaced(caps)) {
+  if (is_interlaced(caps) || is_incomplete(caps)) {
     if (is_news(caps)) post_refused_input(element(), caps);
     return FALSE;
   }

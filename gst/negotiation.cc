@@ -1,5 +1,7 @@
 #include "negotiation.h"
 
+#include <gst/video/video.h>
+
 #include "gst_ptr.h"
 #include "pixel_formats.h"
 #include "tensor_caps.h"
@@ -114,6 +116,11 @@ GstCaps* fixate_caps(GstPadDirection direction, GstCaps* fixed, GstCaps* candida
   CapsPtr preferred(
       gst_caps_intersect_full(both.get(), same_format.get(), GST_CAPS_INTERSECT_FIRST));
   return gst_caps_fixate(gst_caps_is_empty(preferred.get()) ? both.release() : preferred.release());
+}
+
+bool is_incomplete(const GstCaps* caps) {
+  GstVideoInfo ignored;
+  return gst_video_info_from_caps(&ignored, caps) == FALSE;
 }
 
 bool is_interlaced(const GstCaps* caps) {

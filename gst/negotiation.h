@@ -27,6 +27,9 @@ GstCaps* transform_caps(GstPadDirection direction, GstCaps* caps, GstCaps* filte
 /// the same format where it is allowed. The caller owns the result.
 GstCaps* fixate_caps(GstPadDirection direction, GstCaps* fixed, GstCaps* candidates, SizeRule rule);
 
+/// True if the caps leave out what a frame's layout needs, as an application's own may.
+bool is_incomplete(const GstCaps* caps);
+
 /// True if the caps say that pictures consist of fields of different times.
 bool is_interlaced(const GstCaps* caps);
 

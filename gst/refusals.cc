@@ -9,7 +9,7 @@ namespace {
 
 struct Advice {
   const char* what;
-  const char* put_in_front;
+  const char* put_in_front;  ///< or nullptr
 };
 
 Advice advice_on(const GstCaps* caps) {
@@ -20,6 +20,9 @@ Advice advice_on(const GstCaps* caps) {
   if (!gst_caps_features_is_equal(features, GST_CAPS_FEATURES_MEMORY_SYSTEM_MEMORY)) {
     return {"Only video in system memory is supported",
             "an element that downloads it, such as gldownload, cudadownload or vapostproc"};
+  }
+  if (is_incomplete(caps)) {
+    return {"Caps of raw video have to say at least its format, width and height", nullptr};
   }
   return {"Supported are the formats " NORMALCRAFTER_INPUT_FORMATS, "videoconvert"};
 }
@@ -34,8 +37,13 @@ void post_refused_input(GstElement* element, const GstCaps* caps) {
                        "videoconvert ! normalcrafter"));
     return;
   }
-  const Advice advice = advice_on(caps);
   const StringPtr input(gst_caps_to_string(caps));
+  const Advice advice = advice_on(caps);
+  if (advice.put_in_front == nullptr) {
+    GST_ELEMENT_ERROR(element, STREAM, WRONG_TYPE,
+                      ("The input is %s. %s.", input.get(), advice.what), (nullptr));
+    return;
+  }
   GST_ELEMENT_ERROR(element, STREAM, WRONG_TYPE,
                     ("The input is %s. %s: put %s in front of the element.", input.get(),
                      advice.what, advice.put_in_front),

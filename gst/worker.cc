@@ -333,6 +333,11 @@ void Worker::process(DrainMark&) {
   });
 }
 
+bool Worker::is_outdated() const {
+  const Lock lock(mutex_);
+  return outdated();
+}
+
 /// Runs the session and ends the stream, not the program, when it throws.
 template <typename Work>
 void Worker::guarded(Work work) {
@@ -356,8 +361,7 @@ void Worker::use_session(const std::shared_ptr<const SessionOptions>& options) {
   }
   prepare();
   // A flush leaves loading alone, and a session that was being made could not be cancelled.
-  const Lock lock(mutex_);
-  if (outdated()) throw Error(ErrorCode::Cancelled, "flushed");
+  if (is_outdated()) throw Error(ErrorCode::Cancelled, "flushed");
 }
 
 void Worker::replace_session(std::unique_ptr<Session> session) {
@@ -438,16 +442,20 @@ void Worker::report_windows() {
 /// a fault.
 void Worker::fail(const Error& error) {
   const bool by_downstream = std::exchange(downstream_stopped_, false);
-  std::deque<EventPtr> events;
-  {
-    Lock lock(mutex_);
-    if (outdated()) return;  // step() resets the session
-    if (!by_downstream) events = stop_stream(lock, GST_FLOW_ERROR, true);
+  if (is_outdated()) return;  // step() resets the session
+  if (!by_downstream) {
+    // First, so that an application hears of the fault before upstream's error or an EOS that waits
+    // for this end.
+    host_.failed(error);
+    std::deque<EventPtr> events;
+    {
+      Lock lock(mutex_);
+      if (outdated()) return;
+      events = stop_stream(lock, GST_FLOW_ERROR, true);
+    }
+    store(std::move(events));
   }
   if (session_) session_->reset();
-  if (by_downstream) return;
-  store(std::move(events));
-  host_.failed(error);
 }
 
 std::deque<EventPtr> Worker::stop_stream(Lock& held, GstFlowReturn flow, bool reported) {

@@ -143,6 +143,7 @@ class Worker {
   void push_events();
   void report_windows();
   void fail(const Error& error);
+  bool is_outdated() const;  ///< takes the lock
   std::deque<EventPtr> stop_stream(Lock& held, GstFlowReturn flow, bool reported);
   std::deque<EventPtr> take_events(Lock& held);
   void store(std::deque<EventPtr> events);

@@ -261,6 +261,16 @@ INSTANTIATE_TEST_SUITE_P(
         Unsupported{"audio/x-raw,format=S16LE,rate=44100,channels=2,layout=interleaved",
                     "audio/x-raw", "Only raw video"}));
 
+TEST_F(ConversionTest, IncompleteCapsAreOneErrorThatSaysWhatTheyNeed) {
+  play("video/x-raw,format=RGB,framerate=25/1");
+  EXPECT_EQ(push(0), GST_FLOW_NOT_NEGOTIATED);
+  EXPECT_TRUE(messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_WRONG_TYPE, "width"));
+  send(gst_event_new_caps(CapsPtr(gst_caps_from_string(kCaps8x6)).get()));
+  push_frames(0, 3);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(3), offline_clip(0, 3));
+}
+
 TEST_F(ConversionTest, CapsThatAFlushOvertakesAreNoError) {
   controls().block_windows = true;
   play();

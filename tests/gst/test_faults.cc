@@ -57,6 +57,34 @@ TEST_F(ElementTest, AFaultWhileDrainingIsOneErrorAndEosStillPasses) {
   EXPECT_TRUE(messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, "window failed"));
 }
 
+TEST_F(ElementTest, AFaultIsToldBeforeTheEosThatWaitedForItPasses) {
+  controls().fault_code = static_cast<int>(ErrorCode::NetworkFailed);
+  controls().fault_frame = 2;
+  play();
+  push_frames(0, 5);
+  struct Application {
+    Recorder recorder;
+    std::atomic<bool> eos_came_first{false};
+  } application{Recorder(element_)};
+  // Handles the error slowly. One that saw EOS first would take the clip for whole.
+  gst_bus_set_sync_handler(
+      messages_->bus(),
+      [](GstBus*, GstMessage* message, gpointer data) {
+        auto* self = static_cast<Application*>(data);
+        if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          self->eos_came_first = !self->recorder.log().empty();
+        }
+        return GST_BUS_PASS;
+      },
+      &application, nullptr);
+  EXPECT_TRUE(send_eos());
+  EXPECT_TRUE(messages_->wait(GST_MESSAGE_ERROR));
+  EXPECT_FALSE(application.eos_came_first);
+  gst_bus_set_sync_handler(messages_->bus(), nullptr, nullptr, nullptr);
+  EXPECT_EQ(application.recorder.log(), std::vector<std::string>{"eos"});
+}
+
 TEST_F(ElementTest, AFlushAfterAFaultStartsClean) {
   controls().fault_code = static_cast<int>(ErrorCode::NetworkFailed);
   controls().fault_frame = 2;

@@ -85,9 +85,10 @@ TEST_F(Topology, SoundBesideItIsKeptWhereItsQueueHoldsTheLatency) {
 }
 
 TEST_F(Topology, RtpCarriesEveryFrame) {
-  Pipeline pipeline(std::string(kSource) + "!" + normals() +
-                    "! videoconvert ! jpegenc ! rtpjpegpay ! rtpjpegdepay ! jpegdec ! "
-                    "fakesink name=end");
+  Pipeline pipeline(
+      std::string(kSource) + "!" + normals() +
+      "! videoconvert ! video/x-raw,format=I420 ! jpegenc ! rtpjpegpay ! rtpjpegdepay ! jpegdec ! "
+      "fakesink name=end");
   const Tap end(pipeline.element("end"), "sink");
   ASSERT_TRUE(pipeline.finishes());
   EXPECT_EQ(end.count(), 23);
@@ -116,13 +117,16 @@ TEST_F(Topology, SharedMemoryCarriesEveryFrameToAnotherPipeline) {
   ASSERT_TRUE(writer.reaches(GST_STATE_READY));
   gst_element_set_state(writer.get(), GST_STATE_PLAYING);
   ASSERT_TRUE(eventually([&] { return std::filesystem::exists(socket); }));
-  Pipeline reader(
-      "shmsrc num-buffers=23 socket-path=" + socket +
-      " ! video/x-raw,format=RGB,width=32,height=24,framerate=25/1 ! fakesink name=end");
-  const Tap end(reader.element("end"), "sink");
-  ASSERT_TRUE(reader.finishes());
-  EXPECT_EQ(end.count(), 23);
-  EXPECT_EQ(end.passed()[0].bytes, std::size_t{32} * 24 * 3);
+  {
+    Pipeline reader("shmsrc num-buffers=23 socket-path=" + socket +
+                    " ! video/x-raw,format=RGB,width=32,height=24,framerate=25/1 ! "
+                    "fakesink name=end");
+    const Tap end(reader.element("end"), "sink");
+    ASSERT_TRUE(reader.finishes());
+    EXPECT_EQ(end.count(), 23);
+    EXPECT_EQ(end.passed()[0].bytes, std::size_t{32} * 24 * 3);
+  }
+  // It waits until the reader has given the last frames back.
   ASSERT_TRUE(writer.posts(GST_MESSAGE_EOS));
 }
 
