@@ -1,5 +1,7 @@
 #include "networks/temporal_vae.h"
 
+#include "nn/grouping.h"
+
 namespace normalcrafter {
 namespace {
 
@@ -56,7 +58,9 @@ at::Tensor VaeMidBlock::operator()(at::Tensor x, const Checkpoint& checkpoint) c
 }
 
 VaeEncoder::VaeEncoder(const Weights& weights, const TemporalVaeConfig& config)
-    : latent_channels_(config.latent_channels), dtype_(weights.dtype()) {
+    : latent_channels_(config.latent_channels),
+      channels_(config.block_out_channels),
+      dtype_(weights.dtype()) {
   const Weights encoder = weights / "encoder";
   const auto& channels = config.block_out_channels;
   const int moments = 2 * config.latent_channels;
@@ -72,9 +76,13 @@ VaeEncoder::VaeEncoder(const Weights& weights, const TemporalVaeConfig& config)
 }
 
 at::Tensor VaeEncoder::moments(const at::Tensor& pictures, const Checkpoint& checkpoint) const {
-  at::Tensor x = conv_in_(as_nhwc(pictures.to(dtype_)));
-  for (const auto& block : down_) {
-    x = block(std::move(x), checkpoint);
+  at::Tensor x = as_nhwc(pictures.to(dtype_));
+  for (size_t i = 0; i < down_.size(); ++i) {
+    // The encoder treats each frame by itself: the large upper levels need not hold all of them.
+    const int64_t frame = x.size(1) * x.size(2) * channels_[i] * x.element_size();
+    x = in_groups(x, items_at_once(frame), [&](const at::Tensor& frames) {
+      return down_[i](i == 0 ? conv_in_(frames) : frames, checkpoint);
+    });
     checkpoint.check();
   }
   x = (*mid_)(std::move(x), checkpoint);
@@ -146,8 +154,9 @@ at::Tensor VaeDecoder::operator()(const at::Tensor& latents, const Checkpoint& c
     x = block(std::move(x), checkpoint);
   }
   checkpoint.check();
-  x = norm_out_.silu(x);
-  x = conv_out_(x);
+  const int64_t frame = x[0].numel() * x.element_size();
+  x = in_groups(x, items_at_once(frame),
+                [this](const at::Tensor& frames) { return conv_out_(norm_out_.silu(frames)); });
   return as_nchw(time_conv_out_(x)).contiguous();
 }
 

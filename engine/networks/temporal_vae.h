@@ -73,6 +73,7 @@ class VaeEncoder {
   Conv2d conv_out_;
   Conv2d quant_conv_;
   int latent_channels_ = 0;
+  std::vector<int> channels_;  // of each level
   at::ScalarType dtype_ = at::kFloat;
 };
 

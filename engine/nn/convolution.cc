@@ -52,6 +52,14 @@ at::Tensor Conv2d::operator()(const at::Tensor& x, const at::Tensor& residual) c
   return plus(as_nhwc(at::conv2d(as_nchw(x), weight_, bias_, stride_, padding_)), residual);
 }
 
+void Conv2d::into(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual) const {
+  if (winograd_) {
+    winograd_->into(y, x, residual);
+  } else {
+    y.copy_((*this)(x, residual));
+  }
+}
+
 at::Tensor Conv2d::doubled(const at::Tensor& x) const {
   if (winograd_) return winograd_->doubled(x);
   const int64_t frames = x.size(0);
@@ -80,6 +88,14 @@ at::Tensor TemporalConv::operator()(const at::Tensor& x, const at::Tensor& resid
   return plus(as_nhwc(at::conv2d(as_nchw(sequence), weight_, bias_, 1, at::IntArrayRef{1, 0}))
                   .view(x.sizes()),
               residual);
+}
+
+void TemporalConv::into(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual) const {
+  if (winograd_) {
+    winograd_->into(y, x, residual);
+  } else {
+    y.copy_((*this)(x, residual));
+  }
 }
 
 Downsample::Downsample(const Weights& weights, int channels, bool asymmetric)

@@ -37,6 +37,8 @@ class Conv2d {
 
   /// [T, H, W, in] -> [T, H', W', out], plus `residual` of that shape if it is defined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual = {}) const;
+  /// The same into y, which may be `residual`.
+  void into(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual) const;
   /// For a 3x3 layer: [T, H, W, in] -> [T, 2H, 2W, out] after doubling by nearest neighbours.
   at::Tensor doubled(const at::Tensor& x) const;
 
@@ -59,6 +61,8 @@ class TemporalConv {
 
   /// [T, H, W, channels] -> the same shape, plus `residual` if it is defined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual = {}) const;
+  /// The same into y, which may be `residual`.
+  void into(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual) const;
 
  private:
   std::optional<WinogradTemporalConv> winograd_;  // in place of weight_ and bias_

@@ -80,6 +80,10 @@ void group_norm_cpu(const at::Tensor& x, at::Tensor& y, const at::Tensor& weight
   }
 }
 
+bool has_kernels(const at::Tensor& x) {
+  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
 // Any other device or type: the same arithmetic by ATen, statistics in float32 in two passes.
 at::Tensor group_norm_aten(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                            double eps, bool silu) {
@@ -100,18 +104,28 @@ GroupNorm::GroupNorm(const Weights& weights, int channels, double eps)
       bias_(weights.get_float("bias", {channels}).to(weights.device())),
       eps_(eps) {}
 
-at::Tensor GroupNorm::apply(const at::Tensor& x, bool silu) const {
-  if (x.is_cpu() && x.scalar_type() == at::kFloat) {
-    at::Tensor y = at::empty_like(x);
+// By the kernels, into y, which may be x.
+void GroupNorm::compute(const at::Tensor& x, at::Tensor& y, bool silu) const {
+  if (x.scalar_type() == at::kFloat) {
     group_norm_cpu<float>(x, y, weight_, bias_, eps_, silu, cpu::kernels().f32);
-    return y;
-  }
-  if (x.is_cpu() && x.scalar_type() == at::kBFloat16) {
-    at::Tensor y = at::empty_like(x);
+  } else {
     group_norm_cpu<cpu::BFloat16Bits>(x, y, weight_, bias_, eps_, silu, cpu::kernels().bf16);
-    return y;
   }
-  return group_norm_aten(x, weight_, bias_, eps_, silu);
+}
+
+at::Tensor GroupNorm::apply(const at::Tensor& x, bool silu) const {
+  if (!has_kernels(x)) return group_norm_aten(x, weight_, bias_, eps_, silu);
+  at::Tensor y = at::empty_like(x);
+  compute(x, y, silu);
+  return y;
+}
+
+void GroupNorm::silu_in_place(at::Tensor& x) const {
+  if (has_kernels(x)) {
+    compute(x, x, true);
+  } else {
+    x = group_norm_aten(x, weight_, bias_, eps_, true);
+  }
 }
 
 namespace {

@@ -22,9 +22,12 @@ class GroupNorm {
   /// between. Returns the same shape.
   at::Tensor operator()(const at::Tensor& x) const { return apply(x, false); }
   at::Tensor silu(const at::Tensor& x) const { return apply(x, true); }
+  /// The same into x's own memory.
+  void silu_in_place(at::Tensor& x) const;
 
  private:
   at::Tensor apply(const at::Tensor& x, bool silu) const;
+  void compute(const at::Tensor& x, at::Tensor& y, bool silu) const;
 
   at::Tensor weight_;  // float32: they are few, and multiply float32 values
   at::Tensor bias_;

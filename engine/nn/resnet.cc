@@ -1,5 +1,9 @@
 #include "nn/resnet.h"
 
+#include <algorithm>
+
+#include "nn/grouping.h"
+
 namespace normalcrafter {
 namespace {
 
@@ -12,6 +16,11 @@ at::Tensor projected(const Weights& weights, int out, const TimeEmbedding& time)
       .squeeze(0);
 }
 
+// Whether nobody else can see x's memory, so that a result may take its place.
+bool sole_owner(const at::Tensor& x) {
+  return x.use_count() == 1 && x.storage().use_count() == 1;
+}
+
 }  // namespace
 
 ResnetBlock::ResnetBlock(const Weights& weights, int in, int out, double eps,
@@ -19,15 +28,32 @@ ResnetBlock::ResnetBlock(const Weights& weights, int in, int out, double eps,
     : norm1_(weights / "norm1", in, eps),
       conv1_(weights / "conv1", {in, out}, projected(weights, out, time)),
       norm2_(weights / "norm2", out, eps),
-      conv2_(weights / "conv2", {out, out}) {
+      conv2_(weights / "conv2", {out, out}),
+      in_(in),
+      out_(out) {
   if (in != out) shortcut_.emplace(weights / "conv_shortcut", Conv2d::Shape{in, out, 1, 1, 0});
 }
 
 at::Tensor ResnetBlock::operator()(at::Tensor x) const {
+  const int64_t frames_in_all = x.size(0);
+  const int64_t pixels = x.size(1) * x.size(2);
+  const int64_t group = items_at_once(pixels * std::max(in_, out_) * x.element_size());
+  at::Tensor y = in_ == out_ && sole_owner(x)
+                     ? x
+                     : at::empty({frames_in_all, x.size(1), x.size(2), out_}, x.options());
+  for (int64_t i = 0; i < frames_in_all; i += group) {
+    const int64_t count = std::min(group, frames_in_all - i);
+    at::Tensor part = y.narrow(0, i, count);
+    frames(part, x.narrow(0, i, count));
+  }
+  return y;
+}
+
+// Some frames at once; y may be x.
+void ResnetBlock::frames(at::Tensor& y, const at::Tensor& x) const {
   at::Tensor h = conv1_(norm1_.silu(x));
-  if (shortcut_) x = (*shortcut_)(x);
-  h = norm2_.silu(h);
-  return conv2_(h, x);
+  norm2_.silu_in_place(h);
+  conv2_.into(y, h, shortcut_ ? (*shortcut_)(x) : x);
 }
 
 at::Tensor temporal_share(const Weights& time_mixer, BlendRole role) {
@@ -50,9 +76,11 @@ at::Tensor SpatioTemporalResnet::operator()(at::Tensor x) const {
   x = spatial_(std::move(x));
   // A leading dimension of one makes the norms pool over the frames.
   at::Tensor h = norm1_.silu(x.unsqueeze(0)).squeeze(0);
-  h = conv1_(h);
-  h = norm2_.silu(h.unsqueeze(0)).squeeze(0);
-  return conv2_(h, x);
+  h = conv1_(h).unsqueeze(0);
+  norm2_.silu_in_place(h);
+  at::Tensor y = sole_owner(x) ? x : at::empty_like(x);
+  conv2_.into(y, h.squeeze(0), x);
+  return y;
 }
 
 }  // namespace normalcrafter

@@ -26,11 +26,15 @@ class ResnetBlock {
   at::Tensor operator()(at::Tensor x) const;
 
  private:
+  void frames(at::Tensor& y, const at::Tensor& x) const;
+
   GroupNorm norm1_;
   Conv2d conv1_;
   GroupNorm norm2_;
   Conv2d conv2_;
   std::optional<Conv2d> shortcut_;
+  int in_ = 0;
+  int out_ = 0;
 };
 
 /// How AlphaBlender weighs the temporal branch: 1 - sigmoid(mix) in the UNet, sigmoid(mix) in the

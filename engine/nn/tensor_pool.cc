@@ -3,6 +3,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -15,8 +16,6 @@ namespace {
 
 // Pages of this size are mapped and cleared at once. Smaller tensors are malloc()'s business.
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-// Freed blocks kept at most; what goes beyond it is given back, the longest unused first.
-constexpr std::size_t kMostKept = std::size_t{256} << 20;
 
 thread_local bool in_scope = false;
 
@@ -67,6 +66,7 @@ class Pool final : public c10::Allocator {
   void trim() noexcept {
     const std::lock_guard lock(mutex_);
     shrink_to(0);
+    most_used_ = used_bytes_;
   }
   std::size_t kept() noexcept {
     const std::lock_guard lock(mutex_);
@@ -77,22 +77,28 @@ class Pool final : public c10::Allocator {
   static void release(void* memory) noexcept;
 
   void* take_or_map(std::size_t size) {
-    Block block = take(size);
-    if (block.memory == nullptr) block = map_block(size);
-    if (block.memory == nullptr) return nullptr;
     const std::lock_guard lock(mutex_);
+    Block block = take(size);
+    if (block.memory == nullptr) {
+      // Room first: what is in use and what is kept stay below the most that was ever in use.
+      most_used_ = std::max(most_used_, used_bytes_ + size);
+      shrink_to(most_used_ - used_bytes_ - size);
+      block = map_block(size);
+      if (block.memory == nullptr) return nullptr;
+    }
     try {
       used_[block.memory] = block.size;
     } catch (const std::bad_alloc&) {
       ::munmap(block.memory, block.size);
       return nullptr;
     }
+    used_bytes_ += block.size;
+    most_used_ = std::max(most_used_, used_bytes_);
     return block.memory;
   }
 
   // The smallest kept block that is not much too large.
   Block take(std::size_t size) {
-    const std::lock_guard lock(mutex_);
     auto best = freed_.end();
     for (auto block = freed_.begin(); block != freed_.end(); ++block) {
       if (block->size < size || block->size > size + size / 16) continue;
@@ -113,20 +119,13 @@ class Pool final : public c10::Allocator {
     if (found == used_.end()) return false;
     const Block block{memory, found->second};
     used_.erase(found);
-    if (!keep(block)) ::munmap(block.memory, block.size);
-    return true;
-  }
-
-  // False for a block that alone is beyond the bound: it would push all others out in vain.
-  bool keep(const Block& block) noexcept {
-    if (block.size > kMostKept) return false;
+    used_bytes_ -= block.size;
     try {
       freed_.push_back(block);
+      kept_ += block.size;
     } catch (const std::bad_alloc&) {
-      return false;
+      ::munmap(block.memory, block.size);
     }
-    kept_ += block.size;
-    shrink_to(kMostKept);
     return true;
   }
 
@@ -144,6 +143,8 @@ class Pool final : public c10::Allocator {
   std::deque<Block> freed_;  // the longest unused first
   std::unordered_map<void*, std::size_t> used_;
   std::size_t kept_ = 0;
+  std::size_t used_bytes_ = 0;
+  std::size_t most_used_ = 0;  // since trim()
 };
 
 // Put in front of LibTorch's allocator once, and never taken away: tensors may outlive anything.

@@ -2,7 +2,8 @@
 //
 // malloc() gives large blocks back to the system at once, and a network takes blocks of the same
 // few sizes again and again: mapping and clearing pages then costs a tenth of the run time. The
-// pool keeps a bounded amount of freed blocks, in huge pages where the system allows.
+// pool keeps freed blocks, in huge pages where the system allows, but never more than brings the
+// sum of used and kept ones to the most that was in use at once: the peak is as if it kept none.
 #pragma once
 
 #include <cstddef>

@@ -295,24 +295,28 @@ WinogradConv::WinogradConv(const at::Tensor& weight, const at::Tensor& bias)
     : packed_(packed_panels(weight)), bias_(bias) {}
 
 at::Tensor WinogradConv::operator()(const at::Tensor& x, const at::Tensor& residual) const {
-  return compute(x, residual, false);
+  at::Tensor y = at::empty({x.size(0), x.size(1), x.size(2), bias_.size(0)}, x.options());
+  compute(y, x, residual, false);
+  return y;
+}
+
+void WinogradConv::into(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual) const {
+  compute(y, x, residual, false);
 }
 
 at::Tensor WinogradConv::doubled(const at::Tensor& x) const {
-  return compute(x, {}, true);
+  at::Tensor y = at::empty({x.size(0), 2 * x.size(1), 2 * x.size(2), bias_.size(0)}, x.options());
+  compute(y, x, {}, true);
+  return y;
 }
 
-at::Tensor WinogradConv::compute(const at::Tensor& x, const at::Tensor& residual,
-                                 bool doubled) const {
-  const int scale = doubled ? 2 : 1;
-  at::Tensor y =
-      at::empty({x.size(0), scale * x.size(1), scale * x.size(2), bias_.size(0)}, x.options());
+void WinogradConv::compute(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual,
+                           bool doubled) const {
   if (x.scalar_type() == at::kFloat) {
     run<SpatialTiles<float>>(x, packed_, bias_, residual, y, doubled);
   } else {
     run<SpatialTiles<cpu::BFloat16Bits>>(x, packed_, bias_, residual, y, doubled);
   }
-  return y;
 }
 
 WinogradTemporalConv::WinogradTemporalConv(const at::Tensor& weight, const at::Tensor& bias)
@@ -320,8 +324,13 @@ WinogradTemporalConv::WinogradTemporalConv(const at::Tensor& weight, const at::T
 
 at::Tensor WinogradTemporalConv::operator()(const at::Tensor& x, const at::Tensor& residual) const {
   at::Tensor y = at::empty({x.size(0), x.size(1), x.size(2), bias_.size(0)}, x.options());
-  run<TemporalTiles>(x, packed_, bias_, residual, y);
+  into(y, x, residual);
   return y;
+}
+
+void WinogradTemporalConv::into(at::Tensor& y, const at::Tensor& x,
+                                const at::Tensor& residual) const {
+  run<TemporalTiles>(x, packed_, bias_, residual, y);
 }
 
 }  // namespace normalcrafter

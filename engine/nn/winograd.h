@@ -24,12 +24,14 @@ class WinogradConv {
   /// x [T, H, W, in] contiguous -> [T, H, W, out], zero-padded by 1, plus `residual`, of the
   /// output's shape, if it is defined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual = {}) const;
+  /// The same into y, which may be `residual`: each value of it is read before it is written.
+  void into(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual) const;
   /// x [T, H, W, in] -> [T, 2H, 2W, out]: the convolution of x doubled by nearest neighbours, which
   /// is never made.
   at::Tensor doubled(const at::Tensor& x) const;
 
  private:
-  at::Tensor compute(const at::Tensor& x, const at::Tensor& residual, bool doubled) const;
+  void compute(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual, bool doubled) const;
 
   at::Tensor packed_;  // [out/panel, in, 3, 3, panel], the weights' type
   at::Tensor bias_;
@@ -43,6 +45,8 @@ class WinogradTemporalConv {
   /// x [T, H, W, in] contiguous -> [T, H, W, out], zero-padded by one frame at both ends, plus
   /// `residual` if it is defined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual = {}) const;
+  /// The same into y, which may be `residual`.
+  void into(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual) const;
 
  private:
   at::Tensor packed_;  // [out/panel, in, 3, panel]
