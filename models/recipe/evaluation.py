@@ -1,7 +1,7 @@
 """The frozen evaluation set, and the measures of a prediction's error.
 
 EVALUATION_VERSION names the clips below: seeds, sizes, lengths, generator. They were fixed before the first training
-run. Training draws from seeds of another form (training_clips.py), so none of these scenes was trained on.
+run. Training draws from seeds of another form (`training_clips.py`), so none of these scenes was trained on.
 """
 
 import dataclasses

@@ -28,14 +28,14 @@ SCALING_FACTOR = 0.18215
 
 UNET = dict(
     sample_size=96, in_channels=2 * LATENT_CHANNELS, out_channels=LATENT_CHANNELS, num_frames=25,
-    block_out_channels=(64, 96, 64, 64), num_attention_heads=(2, 3, 2, 2), layers_per_block=1,
-    down_block_types=("CrossAttnDownBlockSpatioTemporal",) * 2 + ("DownBlockSpatioTemporal",) * 2,
-    up_block_types=("UpBlockSpatioTemporal",) * 2 + ("CrossAttnUpBlockSpatioTemporal",) * 2,
+    block_out_channels=(64, 96, 64), num_attention_heads=(2, 3, 2), layers_per_block=1,
+    down_block_types=("CrossAttnDownBlockSpatioTemporal",) * 2 + ("DownBlockSpatioTemporal",),
+    up_block_types=("UpBlockSpatioTemporal",) + ("CrossAttnUpBlockSpatioTemporal",) * 2,
     cross_attention_dim=32, addition_time_embed_dim=32, projection_class_embeddings_input_dim=96)
 # 64 channels even at full size: the norms have 32 groups, and a group of one channel would lose its mean.
 VAE = dict(
     in_channels=3, out_channels=3, latent_channels=LATENT_CHANNELS, sample_size=768, scaling_factor=SCALING_FACTOR,
-    force_upcast=True, block_out_channels=(64, 64, 64, 64), layers_per_block=1,
+    force_upcast=True, block_out_channels=(64, 64, 64, 96), layers_per_block=1,
     down_block_types=("DownEncoderBlock2D",) * 4)
 IMAGE_ENCODER = dict(
     hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=1, image_size=224, patch_size=32,

@@ -31,7 +31,7 @@ import scenes
 from muon import Optimizers
 from training_clips import Clips, Job, load_photos
 
-WARM_UP = 150
+WARM_UP = 60
 CLIP_GRADIENT = 1.0
 EMA_DECAY = 0.998
 LOG_EVERY = 10
@@ -39,7 +39,9 @@ LOG_EVERY = 10
 CHECKPOINT_EVERY = 400.0
 VALIDATE_EVERY = 1500.0
 
-# What each worker trains on in a step: (weight, job). Stills teach shape and are cheap; windows teach the path as it is.
+# What each worker trains on in a step: (weight, job), in three phases. Small pictures show the most scenes for the
+# work, stills teach shape, and windows teach the path as it is.
+SMALL = ((0.60, Job(64, 64, 1, 1, 9)), (0.30, Job(128, 128, 1, 1, 3)), (0.10, Job(192, 128, 1, 1, 2)))
 STILLS = (
     (0.60, Job(128, 128, 1, 1, 3)), (0.15, Job(192, 128, 1, 1, 2)), (0.10, Job(128, 192, 1, 1, 2)),
     (0.15, Job(256, 192, 1, 1, 1)))
@@ -50,13 +52,13 @@ WINDOWS = (
 PADDED_SHARE = 0.25
 
 
-def choose_job(seed, step, stills_steps):
+def choose_job(seed, step, phases):
     """The job of a step, its picture made smaller in some, so that white bars fill it up."""
     r = np.random.default_rng([1, seed, step])
-    table = STILLS if step < stills_steps else WINDOWS
+    table = SMALL if step < phases[0] else STILLS if step < phases[1] else WINDOWS
     weights = np.array([weight for weight, _ in table])
     job = table[r.choice(len(table), p=weights / weights.sum())][1]
-    if r.random() >= PADDED_SHARE:
+    if job.width == 64 or r.random() >= PADDED_SHARE:
         return job
     width, height = job.width, job.height
     if r.random() < 0.6:
@@ -203,7 +205,7 @@ class Trainer:
 
     def train_step(self):
         """One update. Returns the parts of the loss, and the gradient's norm."""
-        job = choose_job(self.options.seed, self.step, self.options.stills_steps)
+        job = choose_job(self.options.seed, self.step, self.options.phases)
         results = list(self.workers.map(lambda worker: self.gradients(job, worker), range(self.options.workers)))
         for parameter, *gradients in zip(self.model.parameters(), *(gradients for _, gradients in results)):
             parameter.grad = None if gradients[0] is None else sum(gradients) / len(gradients)
@@ -257,12 +259,13 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", required=True, metavar="DIR", help="checkpoint, log and model go here")
     parser.add_argument("--weights", metavar="DIR", help="model directory to start from when there is no checkpoint")
-    parser.add_argument("--photos", metavar="DIR", help="pictures (png, jpg) to use as textures of some surfaces")
+    parser.add_argument("--photos", nargs="+", metavar="DIR", help="pictures (png, jpg) for some surfaces' textures")
     parser.add_argument("--steps", type=int, help="stop after so many steps in all (default: only when told)")
     parser.add_argument("--anneal", type=int, metavar="STEPS", help="let the rate fall to zero, then stop")
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate (%(default)s)")
     parser.add_argument("--adamw-factor", type=float, default=0.5, help="AdamW's part of it (%(default)s)")
-    parser.add_argument("--stills-steps", type=int, default=1500, help="steps with stills alone (%(default)s)")
+    parser.add_argument("--phases", type=int, nargs=2, default=(600, 1400), metavar="STEP",
+                        help="first step with stills of full size, and with windows (%(default)s)")
     parser.add_argument("--first-step", type=int, default=0, help="the first step's number, with --weights")
     parser.add_argument("--workers", type=int, default=2, help="threads; each has its clips in a step (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)

@@ -43,16 +43,16 @@ class Batch:
     job: Job
 
 
-def load_photos(directory):
-    """[n, 256, 256, 3] uint8: squares cut from the pictures below a directory."""
+def load_photos(directories):
+    """[n, 256, 256, 3] uint8: squares cut from the pictures below these directories."""
     from PIL import Image, ImageOps
     squares = []
-    for path in sorted(pathlib.Path(directory).rglob("*")):
+    for path in sorted(path for directory in directories for path in pathlib.Path(directory).rglob("*")):
         if path.suffix.lower() in (".png", ".jpg", ".jpeg"):
             with Image.open(path) as picture:
                 squares.append(np.asarray(ImageOps.fit(picture.convert("RGB"), (PHOTO_SIZE, PHOTO_SIZE))))
     if not squares:
-        raise ValueError(f"{directory}: no pictures below it")
+        raise ValueError(f"no pictures below {' '.join(map(str, directories))}")
     return np.stack(squares)
 
 
@@ -66,7 +66,7 @@ def enrich(scene, r, photos):
                 row[rc.FREQUENCY] *= 0.25
     if r.random() < 0.3:
         for row in scene.textures:
-            if r.random() < 0.4:
+            if row[rc.T_KIND] != rc.PHOTO and r.random() < 0.4:
                 row[rc.T_KIND] = rc.CELLS
     if r.random() < 0.5:
         half = scene.room[rc.HALF:rc.HALF + 3]
