@@ -227,6 +227,7 @@ void ElementCore::stop() {
   opened_ = false;
   config_.reset();
   told_latency_.reset();
+  offered_.reset();
 }
 
 void ElementCore::release() {
@@ -524,7 +525,7 @@ void ElementCore::caps_arrive(GstEvent* event) {
 void ElementCore::tell_refusal(GstCaps* caps) {
   if (!is_news(caps)) return;
   const CapsPtr accepted(gst_pad_peer_query_caps(base_->srcpad, nullptr));
-  post_no_output(element(), caps, accepted.get());
+  post_no_output(element(), GST_MESSAGE_ERROR, caps, accepted.get());
 }
 
 /// A refusal because of a flush is none, and each is told once: a pad sends refused caps again with
@@ -640,6 +641,9 @@ gboolean ElementCore::query(GstPadDirection direction, GstQuery* query) {
         return TRUE;
       }
       break;
+    case GST_QUERY_CAPS:
+      if (!source) return answer_caps(query);
+      break;
     case GST_QUERY_DRAIN:
       if (!source && !worker_.drain()) return FALSE;
       break;
@@ -647,6 +651,29 @@ gboolean ElementCore::query(GstPadDirection direction, GstQuery* query) {
       break;
   }
   return parent_->query(base_, direction, query);
+}
+
+/// A converter in front that gets no common caps fails without sending any, and upstream's error
+/// gives no reason. So it is told here, where upstream can give one size only. A warning, for it
+/// may be asking on.
+bool ElementCore::answer_caps(GstQuery* query) {
+  if (!parent_->query(base_, GST_PAD_SINK, query)) return false;
+  GstCaps* offered = nullptr;
+  GstCaps* answer = nullptr;
+  gst_query_parse_caps(query, &offered);
+  gst_query_parse_caps_result(query, &answer);
+  if (offered == nullptr || !gst_caps_is_empty(answer)) return true;
+  const CapsPtr all(gst_pad_get_pad_template_caps(base_->sinkpad));
+  CapsPtr input(gst_caps_intersect(offered, all.get()));
+  if (!has_fixed_sizes(input.get()) || GST_PAD_IS_FLUSHING(base_->srcpad)) return true;
+  const CapsPtr accepted(gst_pad_peer_query_caps(base_->srcpad, nullptr));
+  {
+    const std::lock_guard lock(mutex_);
+    if (offered_ && gst_caps_is_equal(offered_.get(), offered)) return true;
+    offered_.reset(gst_caps_ref(offered));
+  }
+  post_no_output(element(), GST_MESSAGE_WARNING, input.get(), accepted.get());
+  return true;
 }
 
 bool ElementCore::answer_latency(GstQuery* query) {

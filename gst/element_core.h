@@ -82,6 +82,7 @@ class ElementCore final : public WorkerHost {
   gboolean flush_stop_event(EventPtr event);
   bool ends_clip(GstEvent* event) const;
   void forget_position();
+  bool answer_caps(GstQuery* query);
   bool answer_latency(GstQuery* query);
   bool answer_position(GstQuery* query);
   Latency latency() const;
@@ -101,6 +102,7 @@ class ElementCore final : public WorkerHost {
   GstSegment segment_;  ///< that the pushed frames belong to
   GstClockTime position_ = GST_CLOCK_TIME_NONE;
   std::optional<Latency> told_latency_;  ///< as last answered
+  CapsPtr offered_;                      ///< by upstream, and not possible; that has been told
 
   // The streaming thread's own.
   GstClockTime last_pts_ = GST_CLOCK_TIME_NONE;

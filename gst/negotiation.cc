@@ -118,6 +118,17 @@ GstCaps* fixate_caps(GstPadDirection direction, GstCaps* fixed, GstCaps* candida
   return gst_caps_fixate(gst_caps_is_empty(preferred.get()) ? both.release() : preferred.release());
 }
 
+bool has_fixed_sizes(const GstCaps* caps) {
+  for (guint i = 0; i < gst_caps_get_size(caps); ++i) {
+    const GstStructure* structure = gst_caps_get_structure(caps, i);
+    if (!gst_structure_has_field_typed(structure, "width", G_TYPE_INT) ||
+        !gst_structure_has_field_typed(structure, "height", G_TYPE_INT)) {
+      return false;
+    }
+  }
+  return gst_caps_get_size(caps) > 0;
+}
+
 bool is_incomplete(const GstCaps* caps) {
   GstVideoInfo ignored;
   return gst_video_info_from_caps(&ignored, caps) == FALSE;

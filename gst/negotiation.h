@@ -27,6 +27,9 @@ GstCaps* transform_caps(GstPadDirection direction, GstCaps* caps, GstCaps* filte
 /// the same format where it is allowed. The caller owns the result.
 GstCaps* fixate_caps(GstPadDirection direction, GstCaps* fixed, GstCaps* candidates, SizeRule rule);
 
+/// True if whatever is taken of the caps has this one width and that one height.
+bool has_fixed_sizes(const GstCaps* caps);
+
 /// True if the caps leave out what a frame's layout needs, as an application's own may.
 bool is_incomplete(const GstCaps* caps);
 

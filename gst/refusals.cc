@@ -50,15 +50,19 @@ void post_refused_input(GstElement* element, const GstCaps* caps) {
                     (nullptr));
 }
 
-void post_no_output(GstElement* element, const GstCaps* input, const GstCaps* accepted) {
+void post_no_output(GstElement* element, GstMessageType severity, const GstCaps* input,
+                    const GstCaps* accepted) {
   const StringPtr before(gst_caps_to_string(input));
   const StringPtr behind(gst_caps_to_string(accepted));
-  GST_ELEMENT_ERROR(element, CORE, NEGOTIATION,
-                    ("No output suits both this element and the one behind it: the input is %s; "
-                     "behind, %s is accepted. Put videoconvert and videoscale behind the element.",
-                     before.get(), behind.get()),
-                    ("The output has the input's size (or with output-size=processed the "
-                     "networks'), its frame rate and its pixel aspect ratio, and an RGB format."));
+  gchar* text = g_strdup_printf(
+      "No output suits both this element and the one behind it: the input is %s; behind, %s is "
+      "accepted. Put videoconvert and videoscale behind the element.",
+      before.get(), behind.get());
+  gst_element_message_full(
+      element, severity, GST_CORE_ERROR, GST_CORE_ERROR_NEGOTIATION, text,
+      g_strdup("The output has the input's size (or with output-size=processed the networks'), its "
+               "frame rate and its pixel aspect ratio, and an RGB format."),
+      __FILE__, GST_FUNCTION, __LINE__);
 }
 
 }  // namespace normalcrafter

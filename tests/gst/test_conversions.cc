@@ -186,6 +186,28 @@ TEST_F(ConversionTest, CapsThatDownstreamCannotTakeAreOneReadableError) {
   EXPECT_TRUE(messages_->one_error(GST_CORE_ERROR, GST_CORE_ERROR_NEGOTIATION, "width=(int)100"));
 }
 
+TEST_F(ConversionTest, AConverterThatFindsNoCapsInCommonIsToldWhyOnce) {
+  harness_ = gst_harness_new_with_element(element_, "sink", "src");
+  gst_harness_set_sink_caps_str(harness_, "video/x-raw,width=100,height=50");
+  gst_harness_play(harness_);
+  GstPad* sink = gst_element_get_static_pad(element_, "sink");
+  const auto ask = [&](const char* text) {
+    const CapsPtr offered(gst_caps_from_string(text));
+    const CapsPtr answer(gst_pad_query_caps(sink, offered.get()));
+    return gst_caps_is_empty(answer.get()) != FALSE;
+  };
+  EXPECT_TRUE(ask("video/x-raw,format=NV12,width=32,height=24")) << "not even with our sink";
+  EXPECT_FALSE(ask("video/x-raw,width=100,height=50"));
+  EXPECT_FALSE(ask("video/x-raw,format=RGB,width=32,height=24; video/x-raw,format=RGB"));
+  EXPECT_TRUE(ask("video/x-raw,format=RGB,width=[1,99],height=24"));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_WARNING), 0) << "upstream can still give something else";
+  EXPECT_TRUE(ask("video/x-raw,format={RGB,NV12},width=32,height=24"));
+  EXPECT_TRUE(ask("video/x-raw,format={RGB,NV12},width=32,height=24"));
+  gst_object_unref(sink);
+  EXPECT_EQ(messages_->count(GST_MESSAGE_WARNING), 1);
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
 TEST_F(ConversionTest, DownstreamsChangeToImpossibleCapsIsOneReadableError) {
   play();
   push_frames(0, 3);
