@@ -45,7 +45,7 @@ Interrupts::Interrupts(std::function<void()> stop, const std::string& farewell)
     : stop_(std::move(stop)) {
   first_signal = 0;
   g_strlcpy(last_words, farewell.c_str(), sizeof last_words);
-  if (!g_unix_open_pipe(wake_pipe, O_CLOEXEC, nullptr)) return;
+  if (!g_unix_open_pipe(wake_pipe, FD_CLOEXEC, nullptr)) return;
   source_ = g_unix_fd_add(wake_pipe[0], G_IO_IN, on_wake, &stop_);
   handle(on_signal);
 }

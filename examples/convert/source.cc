@@ -13,22 +13,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One picture a frame: the element takes no fields.
-constexpr const char* kFrames = "videoconvert ! deinterlace fields=top";
-// As a player shows it, since a player turns no vectors.
-constexpr const char* kTurned = " ! videoflip name=turn video-direction=auto";
-
 bool starts_with(GstCaps* caps, const char* media) {
   return g_str_has_prefix(gst_structure_get_name(gst_caps_get_structure(caps, 0)), media) != FALSE;
 }
 
-/// Bits a component; 0 where the caps do not say it.
-int depth_of(GstCaps* caps) {
+bool can_be_turned(GstCaps* caps) {
+  GstElement* flip = make_element("videoflip");
+  const Handle<GstPad> sink(gst_element_get_static_pad(flip, "sink"));
+  const Handle<GstCaps> taken(gst_pad_get_pad_template_caps(sink.get()));
+  gst_object_unref(gst_object_ref_sink(flip));
+  return gst_caps_can_intersect(taken.get(), caps) != FALSE;
+}
+
+/// From decoded frames to the element's: one picture a frame, since the element takes no fields,
+/// and as a player shows it, since a player turns no vectors.
+std::string frames_line(GstCaps* caps) {
   const char* name = gst_structure_get_string(gst_caps_get_structure(caps, 0), "format");
   const GstVideoFormat format =
-      name ? gst_video_format_from_string(name) : GST_VIDEO_FORMAT_UNKNOWN;
-  if (format == GST_VIDEO_FORMAT_UNKNOWN) return 0;
-  return GST_VIDEO_FORMAT_INFO_DEPTH(gst_video_format_get_info(format), 0);
+      name != nullptr ? gst_video_format_from_string(name) : GST_VIDEO_FORMAT_UNKNOWN;
+  const GstVideoFormatInfo* info = gst_video_format_get_info(format);
+  const bool is_deep = GST_VIDEO_FORMAT_INFO_DEPTH(info, 0) > 8;
+  const char* rgb = is_deep ? "RGBA64_LE" : GST_VIDEO_FORMAT_INFO_HAS_ALPHA(info) ? "RGBA" : "RGB";
+  std::string line = "videoconvert ! deinterlace fields=top ! ";
+  if (!is_deep || can_be_turned(caps)) line += "videoflip video-direction=auto ! ";
+  return line + "videoconvert ! capsfilter caps=video/x-raw,format=" + rgb;
 }
 
 InputPlan pictures_plan(PictureList list, const Options& options) {
@@ -100,7 +108,8 @@ void Source::watch(GstElement* decoder) {
 }
 
 std::optional<Failure> Source::failure() const {
-  return feeder_ ? feeder_->failure() : std::nullopt;
+  const std::lock_guard lock(mutex_);
+  return failure_ || !feeder_ ? failure_ : feeder_->failure();
 }
 
 /// Audio stays encoded, so that it can be copied; of subtitles nothing is used.
@@ -113,28 +122,33 @@ gboolean Source::on_continue(GstElement*, GstPad*, GstCaps* caps, gpointer) {
 
 void Source::on_pad(GstElement*, GstPad* pad, gpointer data) {
   auto* self = static_cast<Source*>(data);
+  try {
+    self->take(pad);
+  } catch (const Failure& failure) {
+    {
+      const std::lock_guard lock(self->mutex_);
+      self->failure_ = failure;
+    }
+    GST_ELEMENT_ERROR(self->gate_, LIBRARY, FAILED, ("%s", failure.what()), (nullptr));
+  }
+}
+
+void Source::take(GstPad* pad) {
   Handle<GstCaps> caps(gst_pad_get_current_caps(pad));
   if (!caps) caps.reset(gst_pad_query_caps(pad, nullptr));
   if (gst_caps_is_empty(caps.get()) || gst_caps_is_any(caps.get())) return;
   if (starts_with(caps.get(), "audio/")) {
-    self->callbacks_.audio(pad);
-  } else if (starts_with(caps.get(), "video/x-raw") && !self->has_video_) {
-    self->has_video_ = self->link_video(pad, caps.get());
+    callbacks_.audio(pad);
+  } else if (starts_with(caps.get(), "video/x-raw") && !has_video_) {
+    has_video_ = link_video(pad, caps.get());
   }
 }
 
 /// videoflip has no 16-bit RGB: pictures of that kind, which are not turned anyway, pass without
-/// it.
+/// it. The format that the element gets depends on the source alone, so that all outputs have the
+/// same vectors.
 bool Source::link_video(GstPad* pad, GstCaps* caps) {
-  GstElement* turn = parse_bin(std::string(kFrames) + kTurned + " ! videoconvert");
-  GstElement* flip = gst_bin_get_by_name(GST_BIN(turn), "turn");
-  const Handle<GstPad> flip_sink(gst_element_get_static_pad(flip, "sink"));
-  gst_object_unref(flip);
-  const Handle<GstCaps> turnable(gst_pad_get_pad_template_caps(flip_sink.get()));
-  if (depth_of(caps) > 8 && !gst_caps_can_intersect(turnable.get(), caps)) {
-    gst_object_unref(gst_object_ref_sink(turn));
-    turn = parse_bin(std::string(kFrames) + " ! videoconvert");
-  }
+  GstElement* turn = parse_bin(frames_line(caps));
   gst_bin_add(pipeline_, turn);
   link(gate_, turn);
   link(turn, target_);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -47,7 +48,7 @@ class Source {
   GstPad* gate_pad() const { return gate_pad_; }
   bool has_video() const { return has_video_; }
   bool is_pictures() const { return feeder_ != nullptr; }
-  /// What reading pictures ended in, if it failed.
+  /// What setting up streams or reading pictures ended in, if it failed.
   std::optional<Failure> failure() const;
 
  private:
@@ -57,6 +58,7 @@ class Source {
   void add_decoder(const InputPlan& plan);
   void add_pictures(const InputPlan& plan, const RangeRequest& range);
   void watch(GstElement* decoder);
+  void take(GstPad* pad);
   bool link_video(GstPad* pad, GstCaps* caps);
 
   GstBin* pipeline_;
@@ -66,6 +68,8 @@ class Source {
   GstPad* gate_pad_;
   std::unique_ptr<PictureFeeder> feeder_;
   std::atomic<bool> has_video_{false};
+  mutable std::mutex mutex_;
+  std::optional<Failure> failure_;
 };
 
 }  // namespace normalcrafter::convert

@@ -13,8 +13,8 @@ std::string on_scale(int quality, int worst, int best) {
 }
 
 // Ten bits of luma and chroma, from which eight-bit RGB comes back without a difference.
-constexpr const char* kExact = "videoconvert ! video/x-raw,format=Y444_10LE ! ";
-constexpr const char* kFull = "videoconvert ! video/x-raw,format=Y444 ! ";
+constexpr const char* kExact = "videoconvert ! video/x-raw,format=Y444_10LE,colorimetry=bt709 ! ";
+constexpr const char* kFull = "videoconvert ! video/x-raw,format=Y444,colorimetry=bt709 ! ";
 
 std::string h264(bool lossless, int quality) {
   if (lossless) return std::string(kExact) + "x264enc pass=quant quantizer=0 speed-preset=faster";

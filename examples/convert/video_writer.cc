@@ -7,10 +7,6 @@
 namespace normalcrafter::convert {
 namespace {
 
-// Audio waits here for the frames that the network has not done yet: encoded, it is small.
-constexpr const char* kAudioQueue =
-    "queue name=in max-size-time=0 max-size-bytes=0 max-size-buffers=0";
-
 bool is_aac(GstCaps* caps) {
   const GstStructure* structure = gst_caps_get_structure(caps, 0);
   gint version = 0;
@@ -44,11 +40,11 @@ bool takes_audio(GstElement* muxer, GstCaps* caps) {
 VideoWriter::VideoWriter(const VideoCodec& codec, const std::string& file, GstBin* pipeline)
     : codec_(codec),
       pipeline_(pipeline),
-      encoder_(parse_bin("queue name=in ! " + codec.encoder)),
+      encoder_(parse_bin("queue ! " + codec.encoder)),
       muxer_(make_element(codec.muxer.c_str())),
       sink_(make_element("filesink")) {
   g_object_set(sink_, "location", file.c_str(), nullptr);
-  gst_bin_add_many(pipeline, encoder_, muxer_, sink_, nullptr);
+  for (GstElement* element : {encoder_, muxer_, sink_}) add(element);
   link(encoder_, muxer_);
   link(muxer_, sink_);
   queues_.push_back(encoder_);
@@ -61,21 +57,52 @@ void VideoWriter::link_from(GstElement* element) const {
 bool VideoWriter::add_audio(GstPad* pad, const VideoGate& video) {
   const Handle<GstCaps> caps(gst_pad_get_current_caps(pad));
   const bool copied = takes_audio(muxer_, caps.get());
-  const std::string rest = !copied              ? " ! decodebin ! " + codec_.audio
-                           : is_aac(caps.get()) ? " ! aacparse"
-                                                : "";
-  GstElement* chain = parse_bin(kAudioQueue + rest);
-  gst_bin_add(pipeline_, chain);
-  GstElement* queue = gst_bin_get_by_name(GST_BIN(chain), "in");
+  // Encoded, it is small: as much as comes waits here for the frames that the network has not done.
+  GstElement* queue = make_element("queue");
+  g_object_set(queue, "max-size-time", G_GUINT64_CONSTANT(0), "max-size-bytes", 0,
+               "max-size-buffers", 0, nullptr);
+  add(queue);
+  queues_.push_back(queue);
   const Handle<GstPad> gate(gst_element_get_static_pad(queue, "src"));
-  gst_object_unref(queue);
   audio_.push_back(std::make_unique<AudioGate>(gate.get(), video));
-  queues_.push_back(chain);
-  link(chain, muxer_);
-  gst_element_sync_state_with_parent(chain);
-  const Handle<GstPad> sink(gst_element_get_static_pad(chain, "sink"));
+  if (copied) {
+    copy_audio(queue, is_aac(caps.get()));
+  } else {
+    encode_audio(queue);
+  }
+  gst_element_sync_state_with_parent(queue);
+  const Handle<GstPad> sink(gst_element_get_static_pad(queue, "sink"));
   gst_pad_link(pad, sink.get());
   return copied;
+}
+
+void VideoWriter::add(GstElement* element) {
+  gst_bin_add(pipeline_, element);
+  elements_.push_back(element);
+}
+
+void VideoWriter::encode_audio(GstElement* queue) {
+  GstElement* encoder = parse_bin(codec_.audio);
+  GstElement* decoder = make_element("decodebin");
+  const auto on_pad = [](GstElement*, GstPad* pad, gpointer target) {
+    const Handle<GstPad> sink(gst_element_get_static_pad(GST_ELEMENT(target), "sink"));
+    if (!gst_pad_is_linked(sink.get())) gst_pad_link(pad, sink.get());
+  };
+  g_signal_connect(decoder, "pad-added", G_CALLBACK(+on_pad), encoder);
+  add(encoder);
+  add(decoder);
+  link(encoder, muxer_);
+  link(queue, decoder);
+  gst_element_sync_state_with_parent(encoder);
+  gst_element_sync_state_with_parent(decoder);
+}
+
+void VideoWriter::copy_audio(GstElement* queue, bool needs_parser) {
+  GstElement* parser = make_element(needs_parser ? "aacparse" : "identity");
+  add(parser);
+  link(parser, muxer_);
+  link(queue, parser);
+  gst_element_sync_state_with_parent(parser);
 }
 
 void VideoWriter::begin(std::int64_t running_time) {
@@ -86,9 +113,9 @@ void VideoWriter::begin(std::int64_t running_time) {
 }
 
 bool VideoWriter::owns(GstObject* object) const {
-  if (object == GST_OBJECT(muxer_) || object == GST_OBJECT(sink_)) return true;
-  for (GstElement* queue : queues_)
-    if (gst_object_has_as_ancestor(object, GST_OBJECT(queue))) return true;
+  for (GstElement* element : elements_)
+    if (object == GST_OBJECT(element) || gst_object_has_as_ancestor(object, GST_OBJECT(element)))
+      return true;
   return false;
 }
 

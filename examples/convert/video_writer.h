@@ -32,11 +32,16 @@ class VideoWriter {
   bool owns(GstObject* object) const;
 
  private:
+  void add(GstElement* element);
+  void copy_audio(GstElement* queue, bool needs_parser);
+  void encode_audio(GstElement* queue);
+
   VideoCodec codec_;
   GstBin* pipeline_;
   GstElement* encoder_;
   GstElement* muxer_;
   GstElement* sink_;
+  std::vector<GstElement*> elements_;
   std::vector<GstElement*> queues_;  ///< the ends where streams come in
   std::vector<std::unique_ptr<AudioGate>> audio_;
 };
