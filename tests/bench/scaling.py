@@ -3,8 +3,8 @@
     python scaling.py [--model DIRECTORY] [--frames 30 100 300 1000 2000] [--bars]
 
 Each length is a process of its own: gst-launch-1.0 with a test picture, the element and a sink that keeps nothing.
-"s/more" is what each frame beyond the length before took: without what a process takes to start. Without --model it is
-a small one with random weights.
+"s/more" is what each frame beyond the length before took: without what a process takes to start. Processor time tells
+whether other programs were in the way. Without --model it is a small one with random weights.
 """
 
 import pathlib
@@ -23,7 +23,7 @@ def measure(options, model, frames, environment):
         measuring.launch("videotestsrc", "pattern=ball", f"num-buffers={frames}", "!", caps, "!",
                          *measuring.element(model, options), "!", "fakesink"), environment)
     return {"frames": frames, "seconds": done.seconds, "seconds_per_frame": done.seconds / frames,
-            "peak_bytes": done.peak_bytes}
+            "cpu_seconds_per_frame": done.cpu_seconds / frames, "peak_bytes": done.peak_bytes}
 
 
 def with_differences(row, first, before):
@@ -40,7 +40,7 @@ def show(row):
     further = row["seconds_per_further_frame"]
     print(f"{row['frames']:7d}{row['seconds']:10.2f}{row['seconds_per_frame']:10.4f}"
           + (f"{'-':>10s}" if further is None else f"{further:10.4f}")
-          + f"{row['peak_bytes'] / 1e6:10.1f}{row['peak_ratio']:9.3f}", flush=True)
+          + f"{row['cpu_seconds_per_frame']:12.4f}{row['peak_bytes'] / 1e6:10.1f}{row['peak_ratio']:9.3f}", flush=True)
 
 
 def bars(rows):
@@ -59,7 +59,8 @@ def main():
     measuring.require_element(environment)
     measuring.print_machine(options)
     print(f"model {options.model}, dtype {options.dtype}; frames of {options.width}x{options.height}")
-    print(f"{'frames':>7s}{'s':>10s}{'s/frame':>10s}{'s/more':>10s}{'peak MB':>10s}{'ratio':>9s}", flush=True)
+    print(f"{'frames':>7s}{'s':>10s}{'s/frame':>10s}{'s/more':>10s}{'CPU s/frame':>12s}{'peak MB':>10s}{'ratio':>9s}",
+          flush=True)
     rows = []
     with tempfile.TemporaryDirectory() as name:
         model = measuring.model_directory(options.model, pathlib.Path(name))

@@ -66,7 +66,8 @@ def test_layers_are_timed_beside_aten(workshop, tmp_path):
 
 @pytest.mark.parametrize("name", ["bench_stages", "bench_layers"])
 def test_a_bench_refuses_what_it_does_not_know(name, workshop, tmp_path):
-    for arguments, message in ((["--witdh", 64], 'unknown option "--witdh"'), (["--width", "x"], "--width takes numbers"),
+    for arguments, message in ((["--witdh", 64], 'unknown option "--witdh"'),
+                               (["--width", "x"], "--width takes numbers"),
                                (["--vae", "33"], "--vae takes multiples of 32"),
                                (["--json", tmp_path / "none" / "x.json"], "cannot write")):
         done = run(binary(name, workshop), *arguments)
@@ -111,6 +112,7 @@ def test_clips_of_growing_length_are_timed(workshop, tmp_path):
     done = script("scaling.py", workshop, "--model", workshop.model("two-level"), "--frames", 4, 1, "--json", file)
     rows = content(done, file)["results"]
     assert [r["frames"] for r in rows] == [1, 4]
+    assert all(r["seconds_per_frame"] > 0 and r["cpu_seconds_per_frame"] > 0 and r["peak_bytes"] > 0 for r in rows)
     assert rows[0]["seconds_per_further_frame"] is None
     assert rows[1]["seconds_per_further_frame"] == pytest.approx((rows[1]["seconds"] - rows[0]["seconds"]) / 3)
     assert rows[1]["peak_ratio"] == pytest.approx(rows[1]["peak_bytes"] / rows[0]["peak_bytes"])
