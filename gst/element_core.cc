@@ -104,17 +104,6 @@ QueuedFrame copy_frame(GstBuffer* buffer, std::shared_ptr<const StreamConfig> co
   return frame;
 }
 
-/// Far from where sums and GST_CLOCK_TIME_NONE lie, and longer than any stream.
-constexpr GstClockTime kLongest = G_MAXINT64 / 4;
-
-GstClockTime saturated_sum(GstClockTime a, GstClockTime b) {
-  return std::min(a, kLongest) + std::min(b, kLongest);
-}
-
-GstClockTime saturated_product(guint64 count, GstClockTime each) {
-  return each > kLongest / std::max<guint64>(count, 1) ? kLongest : count * each;
-}
-
 GstClockTime to_clock_time(double seconds) {
   return static_cast<GstClockTime>(seconds * GST_SECOND);
 }

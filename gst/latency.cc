@@ -6,6 +6,8 @@
 namespace normalcrafter {
 namespace {
 
+constexpr GstClockTime kLongest = G_MAXINT64 / 4;
+
 /// Number of the frame whose arrival makes `frame` final.
 long final_at(long frame, const SessionOptions& options) {
   const long step = options.step_size;
@@ -31,6 +33,14 @@ int frames_held(const SessionOptions& options) {
     held = std::max(held, final_at(first + chunk - 1, options) - first);
   }
   return static_cast<int>(held);
+}
+
+GstClockTime saturated_sum(GstClockTime a, GstClockTime b) {
+  return std::min(a, kLongest) + std::min(b, kLongest);
+}
+
+GstClockTime saturated_product(guint64 count, GstClockTime each) {
+  return count != 0 && each > kLongest / count ? kLongest : count * each;
 }
 
 }  // namespace normalcrafter

@@ -51,5 +51,14 @@ TEST(FramesHeld, IsTwentyFiveForThePublishedOptions) {
   EXPECT_EQ(frames_held(SessionOptions{}), 25);
 }
 
+TEST(SaturatedTimes, AreExactUntilTheyAreLongerThanAnyStream) {
+  EXPECT_EQ(saturated_product(25, 40), 1000u);
+  EXPECT_EQ(saturated_product(0, G_MAXUINT64), 0u);
+  EXPECT_EQ(saturated_sum(3, 4), 7u);
+  const GstClockTime most = saturated_product(G_MAXUINT, G_MAXUINT64 / 2);
+  EXPECT_GT(most, GstClockTime{3600} * 24 * 365 * GST_SECOND);
+  EXPECT_LT(saturated_sum(most, saturated_sum(most, G_MAXUINT64)), GST_CLOCK_TIME_NONE);
+}
+
 }  // namespace
 }  // namespace normalcrafter
