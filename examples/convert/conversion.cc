@@ -1,5 +1,8 @@
 #include "conversion.h"
 
+#include <algorithm>
+#include <cstdio>
+
 #include "interrupts.h"
 
 namespace normalcrafter::convert {
@@ -10,6 +13,12 @@ constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr std::int64_t kEndTolerance = 500 * kMillisecond;
 // For an encoder to complete its file after the network has failed.
 constexpr guint kEndSeconds = 60;
+
+std::string seconds_text(std::int64_t nanoseconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(nanoseconds) * 1e-9);
+  return text;
+}
 
 RangeRequest range_of(const Options& options, const ResumePlan& resume) {
   return {options.start, options.frames, resume.skip};
@@ -126,13 +135,11 @@ void Conversion::fail(const Failure& failure, Role role) {
 
 void Conversion::check_input_was_whole() {
   if (failure_ || gate_->has_cut() || source_->is_pictures() || !length_.duration) return;
-  const std::int64_t missing = *length_.duration - gate_->source_position();
-  if (missing <= kEndTolerance) return;
-  failure_ = Failure(Status::InputDamaged,
-                     options_.input + ": breaks off at " +
-                         clock_text(static_cast<double>(gate_->source_position()) * 1e-9) +
-                         ", though it is said to last " +
-                         clock_text(static_cast<double>(*length_.duration) * 1e-9));
+  const std::int64_t end = std::max(gate_->source_position(), outputs_->audio_position());
+  if (*length_.duration - end <= kEndTolerance) return;
+  failure_ = Failure(Status::InputDamaged, options_.input + ": breaks off after " +
+                                               seconds_text(end) + ", though it is said to last " +
+                                               seconds_text(*length_.duration));
 }
 
 std::string Conversion::farewell() const {
@@ -171,9 +178,9 @@ Outcome Conversion::outcome() {
   outcome.seconds = tracker_.seconds();
   const bool nothing_left = output_.resume.discard > 0;
   if (!failure_ && signal == 0 && outcome.frames == 0 && !nothing_left)
-    failure_ = Failure(Status::Usage,
-                       options_.input + ": no frame lies in the range; the input ends at " +
-                           clock_text(static_cast<double>(gate_->source_position()) * 1e-9));
+    failure_ =
+        Failure(Status::Usage, options_.input + ": no frame lies in the range; the input ends at " +
+                                   seconds_text(gate_->source_position()));
   if (failure_) {
     outcome.status = failure_->status();
     outcome.message = failure_->what();

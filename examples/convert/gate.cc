@@ -149,6 +149,7 @@ FrameRange::Verdict AudioGate::judge(GstBuffer* buffer) {
   const std::optional<std::int64_t> time = stream_time(pad(), buffer);
   const Stretch video = video_.stretch();
   if (!time) return FrameRange::Verdict::Pass;
+  position_ = std::max<std::int64_t>(position_, *time + duration_of(buffer));
   if (video.end && *time >= *video.end) return FrameRange::Verdict::End;
   return *time + duration_of(buffer) <= video.begin && video.begin > 0 ? FrameRange::Verdict::Skip
                                                                        : FrameRange::Verdict::Pass;

@@ -97,12 +97,15 @@ class VideoGate final : public Gate {
 class AudioGate final : public Gate {
  public:
   AudioGate(GstPad* pad, const VideoGate& video) : Gate(pad), video_(video) {}
+  /// Where the last audio that came here ends.
+  std::int64_t position() const { return position_; }
 
  protected:
   FrameRange::Verdict judge(GstBuffer* buffer) override;
 
  private:
   const VideoGate& video_;
+  std::atomic<std::int64_t> position_{0};
 };
 
 }  // namespace normalcrafter::convert

@@ -1,5 +1,6 @@
 #include "outputs.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -33,9 +34,9 @@ void remove_partial(const std::string& path) {
 
 Outputs::Outputs(const Options& options, const OutputPlan& plan, GstBin* pipeline,
                  GstElement* element, std::function<void()> counted)
-    : options_(options), plan_(plan), writer_(make_writer(options, plan)) {
+    : options_(options), plan_(plan), pipeline_(pipeline), writer_(make_writer(options, plan)) {
   if (!options.preview.empty()) make_preview();
-  link_elements(pipeline, element);
+  link_elements(element);
   std::vector<FrameSink*> sinks;
   for (FrameSink* sink : {writer_.get(), preview_.get()})
     if (sink != nullptr) sinks.push_back(sink);
@@ -62,32 +63,61 @@ void Outputs::make_preview() {
   }
 }
 
-void Outputs::link_elements(GstBin* pipeline, GstElement* element) {
+void Outputs::link_elements(GstElement* element) {
   filter_ = make_element("capsfilter");
   const Handle<GstCaps> caps(gst_caps_from_string(caps_text(plan_.samples)));
   g_object_set(filter_, "caps", caps.get(), nullptr);
-  gst_bin_add(pipeline, filter_);
+  gst_bin_add(pipeline_, filter_);
   link(element, filter_);
   if (writer_) {
     GstElement* end = make_element("fakesink");
-    gst_bin_add(pipeline, end);
+    gst_bin_add(pipeline_, end);
     link(filter_, end);
   } else {
     video_ = std::make_unique<VideoWriter>(
         video_codec(options_.kind, options_.lossless, options_.quality),
-        partial_name(options_.output).string(), pipeline);
+        partial_name(options_.output).string(), pipeline_);
     video_->link_from(filter_);
   }
 }
 
+/// Where the output takes no audio it is read all the same: it may be what lasts as long as the
+/// container says.
 void Outputs::add_audio(GstPad* pad, const VideoGate& gate) {
-  if (video_) video_->add_audio(pad, gate);
+  const Handle<GstCaps> caps(gst_pad_get_current_caps(pad));
+  // Encoded, it is small: as much as comes waits here for the frames that the network has not done.
+  GstElement* queue = make_element("queue");
+  g_object_set(queue, "max-size-time", G_GUINT64_CONSTANT(0), "max-size-bytes", 0,
+               "max-size-buffers", 0, nullptr);
+  gst_bin_add(pipeline_, queue);
+  const Handle<GstPad> out(gst_element_get_static_pad(queue, "src"));
+  audio_.push_back(std::make_unique<AudioGate>(out.get(), gate));
+  if (video_) {
+    video_->add_audio(queue, caps.get());
+  } else {
+    GstElement* end = make_element("fakesink");
+    g_object_set(end, "async", FALSE, nullptr);
+    gst_bin_add(pipeline_, end);
+    link(queue, end);
+    gst_element_sync_state_with_parent(end);
+  }
+  gst_element_sync_state_with_parent(queue);
+  const Handle<GstPad> in(gst_element_get_static_pad(queue, "sink"));
+  gst_pad_link(pad, in.get());
 }
 
 void Outputs::begin(std::int64_t running_time, VideoGate& gate) {
-  if (!video_) return;
-  gate.set_beginning(running_time);
-  video_->begin(running_time);
+  if (video_) gate.set_beginning(running_time);
+  for (const auto& audio : audio_) {
+    if (video_) audio->set_beginning(running_time);
+    audio->open();
+  }
+}
+
+std::int64_t Outputs::audio_position() const {
+  std::int64_t position = 0;
+  for (const auto& audio : audio_) position = std::max(position, audio->position());
+  return position;
 }
 
 void Outputs::end_streams() const {

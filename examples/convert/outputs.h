@@ -11,6 +11,7 @@
 
 #include "contact_sheet.h"
 #include "frame_tap.h"
+#include "gate.h"
 #include "input_tap.h"
 #include "options.h"
 #include "output_plan.h"
@@ -26,10 +27,12 @@ class Outputs {
   Outputs(const Options& options, const OutputPlan& plan, GstBin* pipeline, GstElement* element,
           std::function<void()> counted);
 
-  /// Audio of the source; left alone where the output takes none.
+  /// Audio of the source, as much as belongs to the video's frames, after begin().
   void add_audio(GstPad* pad, const VideoGate& gate);
   /// VideoGate::OnBeginning.
   void begin(std::int64_t running_time, VideoGate& gate);
+  /// Where the last audio that came ends, in nanoseconds from the source's beginning.
+  std::int64_t audio_position() const;
   /// Makes GStreamer complete what it writes.
   void end_streams() const;
 
@@ -45,15 +48,17 @@ class Outputs {
 
  private:
   void make_preview();
-  void link_elements(GstBin* pipeline, GstElement* element);
+  void link_elements(GstElement* element);
 
   Options options_;
   OutputPlan plan_;
+  GstBin* pipeline_;
   std::unique_ptr<FrameSink> writer_;   ///< not for video
   std::unique_ptr<VideoWriter> video_;  ///< for video alone
   std::unique_ptr<FrameSink> preview_;
   ContactSheet* sheet_ = nullptr;  ///< the preview, if it is one
   GstElement* filter_ = nullptr;
+  std::vector<std::unique_ptr<AudioGate>> audio_;
   std::unique_ptr<FrameTap> tap_;
   std::unique_ptr<InputTap> input_tap_;
 };

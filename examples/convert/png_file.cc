@@ -14,10 +14,15 @@ namespace {
 constexpr const char* kSoftware = "Software";
 constexpr const char* kSettings = "normalcrafter-settings";
 
+// libpng's own prints.
+void leave(png_structp png, png_const_charp) {
+  png_longjmp(png, 1);
+}
+
 void ignore_warning(png_structp, png_const_charp) {}
 
 struct Writer {
-  Writer() : png(png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, ignore_warning)) {
+  Writer() : png(png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, leave, ignore_warning)) {
     if (png != nullptr) info = png_create_info_struct(png);
   }
   ~Writer() { png_destroy_write_struct(&png, &info); }
@@ -27,7 +32,7 @@ struct Writer {
 };
 
 struct Reader {
-  Reader() : png(png_create_read_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, ignore_warning)) {
+  Reader() : png(png_create_read_struct(PNG_LIBPNG_VER_STRING, nullptr, leave, ignore_warning)) {
     if (png != nullptr) info = png_create_info_struct(png);
   }
   ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }

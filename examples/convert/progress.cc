@@ -178,8 +178,8 @@ void Reporter::end(const Outcome& outcome) {
   if (failed) line("normalcrafter-convert: " + outcome.message, true);
   if (mode_ == ProgressMode::Quiet && !failed) return;
   if (!outcome.output.empty()) {
-    line(outcome.output + ": " + std::to_string(outcome.frames) + " frames in " +
-             clock_text(outcome.seconds),
+    line(outcome.output + ": " + std::to_string(outcome.frames) +
+             (outcome.frames == 1 ? " frame in " : " frames in ") + clock_text(outcome.seconds),
          true);
   }
 }

@@ -54,25 +54,14 @@ void VideoWriter::link_from(GstElement* element) const {
   link(element, encoder_);
 }
 
-bool VideoWriter::add_audio(GstPad* pad, const VideoGate& video) {
-  const Handle<GstCaps> caps(gst_pad_get_current_caps(pad));
-  const bool copied = takes_audio(muxer_, caps.get());
-  // Encoded, it is small: as much as comes waits here for the frames that the network has not done.
-  GstElement* queue = make_element("queue");
-  g_object_set(queue, "max-size-time", G_GUINT64_CONSTANT(0), "max-size-bytes", 0,
-               "max-size-buffers", 0, nullptr);
-  add(queue);
-  queues_.push_back(queue);
-  const Handle<GstPad> gate(gst_element_get_static_pad(queue, "src"));
-  audio_.push_back(std::make_unique<AudioGate>(gate.get(), video));
+bool VideoWriter::add_audio(GstElement* queue, GstCaps* caps) {
+  const bool copied = takes_audio(muxer_, caps);
   if (copied) {
-    copy_audio(queue, is_aac(caps.get()));
+    copy_audio(queue, is_aac(caps));
   } else {
     encode_audio(queue);
   }
-  gst_element_sync_state_with_parent(queue);
-  const Handle<GstPad> sink(gst_element_get_static_pad(queue, "sink"));
-  gst_pad_link(pad, sink.get());
+  queues_.push_back(queue);
   return copied;
 }
 
@@ -103,13 +92,6 @@ void VideoWriter::copy_audio(GstElement* queue, bool needs_parser) {
   link(parser, muxer_);
   link(queue, parser);
   gst_element_sync_state_with_parent(parser);
-}
-
-void VideoWriter::begin(std::int64_t running_time) {
-  for (const auto& gate : audio_) {
-    gate->set_beginning(running_time);
-    gate->open();
-  }
 }
 
 bool VideoWriter::owns(GstObject* object) const {

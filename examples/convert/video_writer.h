@@ -3,11 +3,9 @@
 
 #include <gst/gst.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "gate.h"
 #include "video_codec.h"
 
 namespace normalcrafter::convert {
@@ -20,11 +18,9 @@ class VideoWriter {
 
   /// Links what gives RGB frames.
   void link_from(GstElement* element) const;
-  /// Links a stream of audio: copied where the muxer takes it, else encoded anew. What belongs to
-  /// the frames that `video` lets through is written, after begin(). True if it is copied.
-  bool add_audio(GstPad* pad, const VideoGate& video);
-  /// The first frame has passed, with this running time, which becomes 0.
-  void begin(std::int64_t running_time);
+  /// Links a stream of audio of these caps: copied where the muxer takes it, else encoded anew.
+  /// True if it is copied.
+  bool add_audio(GstElement* queue, GstCaps* caps);
   /// Completes the file, whatever the streams are doing: end-of-stream for all of them, sent on
   /// another thread, since a stream may be busy.
   void end_streams() const;
@@ -43,7 +39,6 @@ class VideoWriter {
   GstElement* sink_;
   std::vector<GstElement*> elements_;
   std::vector<GstElement*> queues_;  ///< the ends where streams come in
-  std::vector<std::unique_ptr<AudioGate>> audio_;
 };
 
 }  // namespace normalcrafter::convert

@@ -1,0 +1,60 @@
+"""An interrupted sequence goes on as if it had not been."""
+
+import pathlib
+import signal
+
+import numpy as np
+import pytest
+from conftest import decoded, ffmpeg, interrupt, probed, wait_for
+
+OUTPUT = 6
+
+
+@pytest.fixture
+def long_clip(clip, tmp_path):
+    """90 frames without sound."""
+    ffmpeg("-stream_loop", 2, "-i", clip, "-an", "-vf", "hue=H=n/20", "-c:v", "ffv1", "-pix_fmt", "yuv420p", "long.mkv")
+    return tmp_path / "long.mkv"
+
+
+@pytest.mark.parametrize("done", [1, 33, 52, 71, 89, 90])
+def test_the_rest_is_the_same_as_in_one_run(convert, long_clip, done):
+    convert(long_clip, "whole/%03d.exr", "--exr-type=float")
+    pathlib.Path("parts").mkdir()
+    for i in range(done):
+        pathlib.Path(f"parts/{i:03d}.exr").write_bytes(pathlib.Path(f"whole/{i:03d}.exr").read_bytes())
+    convert(long_clip, "parts/%03d.exr", "--exr-type=float", "--resume")
+    for i in range(90):
+        assert pathlib.Path(f"parts/{i:03d}.exr").read_bytes() == pathlib.Path(f"whole/{i:03d}.exr").read_bytes(), i
+
+
+def test_a_run_that_was_killed_is_taken_up(convert, long_clip):
+    convert(long_clip, "whole/%03d.png")
+    process = convert.start(long_clip, "parts/%03d.png")
+    wait_for(lambda: pathlib.Path("parts/045.png").exists())
+    interrupt(process, (signal.SIGKILL,))
+    assert not pathlib.Path("parts/089.png").exists()
+    convert(long_clip, "parts/%03d.png", "--resume")
+    np.testing.assert_array_equal(decoded("parts/%03d.png"), decoded("whole/%03d.png"))
+
+
+def test_a_resumed_range_of_a_sequence_keeps_numbers(convert, pictures, tmp_path):
+    options = ("--fps=25", "--start=2", "--window-size=2", "--step-size=1", "--vae-decode-chunk-size=1")
+    convert(pictures, "w-%04d.png", *options)
+    convert(pictures, "p-%04d.png", *options, "--frames=7")
+    convert(pictures, "p-%04d.png", *options, "--resume")
+    assert sorted(p.name for p in tmp_path.glob("p-*")) == [f"p-{i}.png" for i in range(1003, 1013)]
+    np.testing.assert_array_equal(decoded_from("p"), decoded_from("w"))
+
+
+def decoded_from(prefix):
+    return np.stack([decoded(f"{prefix}-{i}.png")[0] for i in range(1003, 1013)])
+
+
+def test_nothing_is_taken_up_with_other_settings(convert, long_clip):
+    convert(long_clip, "out/%03d.png", "--frames=20")
+    before = pathlib.Path("out/019.png").read_bytes()
+    errors = convert(long_clip, "out/%03d.png", "--resume", "--flip-y", status=OUTPUT)
+    assert "flip-y" in errors
+    assert pathlib.Path("out/019.png").read_bytes() == before
+    assert not pathlib.Path("out/020.png").exists()
