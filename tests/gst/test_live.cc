@@ -189,12 +189,9 @@ class StopWatch {
   using Clock = std::chrono::steady_clock;
 
   StopWatch(GstElement* element, int frames)
-      : record_(std::make_shared<Record>()), pad_(gst_element_get_static_pad(element, "src")) {
+      : record_(new_record()), pad_(gst_element_get_static_pad(element, "src")) {
     record_->arrivals.resize(frames);
-    // A probe that is under way outlives its removal.
-    probe_ = gst_pad_add_probe(
-        pad_, GST_PAD_PROBE_TYPE_BUFFER, frame_left, new std::shared_ptr<Record>(record_),
-        [](gpointer data) { delete static_cast<std::shared_ptr<Record>*>(data); });
+    probe_ = gst_pad_add_probe(pad_, GST_PAD_PROBE_TYPE_BUFFER, frame_left, record_, nullptr);
   }
   ~StopWatch() {
     gst_pad_remove_probe(pad_, probe_);
@@ -242,7 +239,7 @@ class StopWatch {
   };
 
   static GstPadProbeReturn frame_left(GstPad*, GstPadProbeInfo* info, gpointer data) {
-    Record& record = **static_cast<std::shared_ptr<Record>*>(data);
+    Record& record = *static_cast<Record*>(data);
     const auto now = Clock::now();
     const std::lock_guard lock(record.mutex);
     const int number = static_cast<int>(GST_BUFFER_OFFSET(GST_PAD_PROBE_INFO_BUFFER(info)));
@@ -251,7 +248,13 @@ class StopWatch {
     return GST_PAD_PROBE_OK;
   }
 
-  std::shared_ptr<Record> record_;
+  /// Kept to the program's end: a probe that is under way outlives its removal.
+  static Record* new_record() {
+    static std::vector<std::unique_ptr<Record>> records;
+    return records.emplace_back(std::make_unique<Record>()).get();
+  }
+
+  Record* record_;
   GstClockTime lateness_ = 0;  ///< greatest
   GstPad* pad_;
   gulong probe_;
