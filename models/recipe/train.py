@@ -1,7 +1,7 @@
 """Trains the demo model from nothing, or goes on with it.
 
     python train.py --work DIR                        # from nothing, or from DIR/checkpoint.pt where there is one
-    python train.py --work DIR --weights ../demo      # from published float16 weights
+    python train.py --work DIR --weights ../demo      # from published float16 weights, at the step they had
     python train.py --work DIR --anneal 2000          # the last steps: the rate falls to zero over 2000 steps
 
 The rate is constant after a warm-up, so that training may stop and go on at any time; what is saved is the running
@@ -35,6 +35,8 @@ WARM_UP = 60
 CLIP_GRADIENT = 1.0
 EMA_DECAY = 0.998
 LOG_EVERY = 10
+# Lies beside the weights: how far the training is.
+PROGRESS = "training.json"
 # Counted in the process' own CPU seconds: a stopped process or a busy machine changes nothing.
 CHECKPOINT_EVERY = 400.0
 VALIDATE_EVERY = 1500.0
@@ -138,14 +140,18 @@ class Trainer:
         torch.manual_seed(options.seed)
         network.use_fast_forms()
         self.model = network.DemoModel()
+        self.step, self.frames, self.cpu_before, self.anneal_from = 0, 0, 0.0, None
         if options.weights:
             network.load_weights(self.model, options.weights)
+            self.set_progress(json.loads((pathlib.Path(options.weights) / PROGRESS).read_text()))
         self.model.to(self.device)
         self.ema = copy.deepcopy(self.model).requires_grad_(False)
         self.optimizers = Optimizers(self.model, options.rate, options.adamw_factor)
-        self.step, self.frames, self.cpu_before, self.anneal_from = options.first_step, 0, 0.0, None
+        self.first_step = self.step
         self.resume()
-        if options.anneal and self.anneal_from is None:
+        if not options.anneal:
+            self.anneal_from = None
+        elif self.anneal_from is None:
             self.anneal_from = self.step
         self.clips = Clips(options.seed, load_photos(options.photos) if options.photos else None)
         self.workers = concurrent.futures.ThreadPoolExecutor(
@@ -162,15 +168,23 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self.ema.load_state_dict(state["ema"])
         self.optimizers.load_state_dict(state["optimizers"])
-        self.step, self.frames, self.cpu_before = state["step"], state["frames"], state["cpu"]
         self.anneal_from = state["anneal_from"]
+        self.set_progress(state["progress"])
 
     def save(self):
         state = dict(model=self.model.state_dict(), ema=self.ema.state_dict(), optimizers=self.optimizers.state_dict(),
-                     step=self.step, frames=self.frames, cpu=self.cpu_seconds(), anneal_from=self.anneal_from)
+                     anneal_from=self.anneal_from, progress=self.progress())
         torch.save(state, self.work / "checkpoint.part")
         (self.work / "checkpoint.part").replace(self.work / "checkpoint.pt")
         network.save(self.ema, self.work / "model")
+        (self.work / "model" / PROGRESS).write_text(json.dumps(self.progress(), indent=2) + "\n")
+
+    def progress(self):
+        """How far the training is; goes with the weights, so that it can go on from them alone."""
+        return {"steps": self.step, "frames": self.frames, "cpu_seconds": round(self.cpu_seconds())}
+
+    def set_progress(self, progress):
+        self.step, self.frames, self.cpu_before = progress["steps"], progress["frames"], float(progress["cpu_seconds"])
 
     def cpu_seconds(self):
         return self.cpu_before + time.process_time()
@@ -188,7 +202,7 @@ class Trainer:
         return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
 
     def rate(self):
-        rate = self.options.rate * min(1.0, (self.step - self.options.first_step + 1) / WARM_UP)
+        rate = self.options.rate * min(1.0, (self.step - self.first_step + 1) / WARM_UP)
         if self.anneal_from is not None:
             rate *= max(0.0, 1 - (self.step - self.anneal_from) / self.options.anneal)
         return rate
@@ -248,8 +262,9 @@ class Trainer:
             if self.cpu_seconds() - validate_at > VALIDATE_EVERY:
                 self.log(validation=validation(self.ema, self.device, self.autocast))
                 validate_at = self.cpu_seconds()
-        self.log(validation=validation(self.ema, self.device, self.autocast))
         self.save()
+        if not self.stop:
+            self.log(validation=validation(self.ema, self.device, self.autocast))
 
     def on_signal(self, *_):
         self.stop = True
@@ -266,7 +281,6 @@ def parse_arguments():
     parser.add_argument("--adamw-factor", type=float, default=0.5, help="AdamW's part of it (%(default)s)")
     parser.add_argument("--phases", type=int, nargs=2, default=(600, 1400), metavar="STEP",
                         help="first step with stills of full size, and with windows (%(default)s)")
-    parser.add_argument("--first-step", type=int, default=0, help="the first step's number, with --weights")
     parser.add_argument("--workers", type=int, default=2, help="threads; each has its clips in a step (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
