@@ -116,10 +116,8 @@ std::vector<Stage> LoadedModel::resident_networks() const {
 void LoadedModel::build(Stage stage, const Checkpoint& checkpoint, const LoadProgress& progress) {
   if (resident(stage)) return;
   const c10::InferenceMode inference;
-  // Each large weight is a mapping of its own, so that dropping a network gives all of it back:
-  // malloc()'s heap keeps what lies below the last block in use.
+  // Weights in the pool: staged networks take turns in the same memory.
   const TensorPool::Scope pooled;
-  const std::shared_ptr<void> trimmed(nullptr, [](void*) { TensorPool::trim(); });
   const auto weights = [&](const std::shared_ptr<const ComponentTensors>& component,
                            at::ScalarType dtype) {
     return SafetensorsWeights(component, dtype, device_, checkpoint, progress);
@@ -217,14 +215,12 @@ std::shared_ptr<void> LoadedModel::enter(Stage stage, const Checkpoint& checkpoi
   lock_.lock(checkpoint);
   std::shared_ptr<void> scope(nullptr, [this, stage](void*) { leave(stage); });
   if (staged()) drop_all_but(stage);
-  TensorPool::trim();
   build(stage, checkpoint, {});
   return scope;
 }
 
 void LoadedModel::leave(Stage stage) noexcept {
   if (staged()) drop(stage);
-  TensorPool::trim();
   lock_.unlock();
   // After unlocking: a request that comes while this thread leaves must not be lost.
   if (offload_wanted_.exchange(false)) offload();

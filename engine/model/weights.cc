@@ -1,5 +1,8 @@
 #include "model/weights.h"
 
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
 #include <algorithm>
 #include <span>
 
@@ -11,6 +14,21 @@ namespace {
 
 /// How much is read between two looks at the checkpoint, and the size of the conversion buffer.
 constexpr std::uint64_t kPieceBytes = 8 << 20;
+
+/// Parts of a piece that the threads share: copying out of the system's cache keeps one busy.
+constexpr std::uint64_t kPartBytes = 1 << 20;
+
+template <typename Function>
+void in_parts(std::uint64_t bytes, Function&& f) {
+  const auto parts = static_cast<std::int64_t>((bytes + kPartBytes - 1) / kPartBytes);
+  at::parallel_for(0, parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    const c10::InferenceMode inference;  // the mode is each thread's own
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::uint64_t from = static_cast<std::uint64_t>(i) * kPartBytes;
+      f(from, std::min(kPartBytes, bytes - from));
+    }
+  });
+}
 
 at::ScalarType scalar_type(const std::string& dtype) {
   if (dtype == "F32") return at::kFloat;
@@ -128,12 +146,15 @@ void SafetensorsWeights::read_converted(const ComponentTensors::Tensor& tensor,
     checkpoint_.check();
     const std::uint64_t bytes = std::min(total - done, kPieceBytes);
     auto* memory = static_cast<std::byte*>(direct ? result.data_ptr() : piece.data_ptr());
-    tensor.file->read(*tensor.entry, done, {memory + (direct ? done : 0), bytes});
-    if (!direct) {
-      const auto first = static_cast<std::int64_t>(done / element);
-      const auto count = static_cast<std::int64_t>(bytes / element);
-      flat.narrow(0, first, count).copy_(piece.narrow(0, 0, count));
-    }
+    if (direct) memory += done;
+    in_parts(bytes, [&](std::uint64_t from, std::uint64_t count) {
+      tensor.file->read(*tensor.entry, done + from, {memory + from, count});
+      if (direct) return;
+      const auto first = static_cast<std::int64_t>(from / element);
+      const auto elements = static_cast<std::int64_t>(count / element);
+      flat.narrow(0, static_cast<std::int64_t>(done / element) + first, elements)
+          .copy_(piece.narrow(0, first, elements));
+    });
     done += bytes;
     if (counts) advance(bytes);
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "nn/attention.h"
+#include "nn/group_norm.h"
 
 namespace normalcrafter {
 namespace {
@@ -82,7 +83,7 @@ at::Tensor ClipEncoderLayer::first_tokens(const at::Tensor& x, int64_t count) co
   if (quick_gelu_) {
     h.mul_(at::sigmoid(1.702 * h));
   } else {
-    at::gelu_(h);
+    gelu_in_place(h);
   }
   return fc2_(h).add_(y);
 }

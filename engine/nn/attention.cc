@@ -1,7 +1,5 @@
 #include "nn/attention.h"
 
-#include "nn/cpu_features.h"
-
 namespace normalcrafter {
 namespace {
 
@@ -10,20 +8,11 @@ at::Tensor split_heads(const at::Tensor& x, int heads) {
   return x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
 }
 
-// q, k, v [B, heads, L, d] of any strides. Without matrix units ATen's bfloat16 kernel is slower
-// than its float32 one, and rounds the weights.
-at::Tensor attended(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  if (!q.is_cpu() || q.scalar_type() != at::kBFloat16 || cpu_has_bfloat16_matrix_units())
-    return at::scaled_dot_product_attention(q, k, v);
-  return at::scaled_dot_product_attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat))
-      .to(q.scalar_type());
-}
-
 }  // namespace
 
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int heads) {
-  const at::Tensor out =
-      attended(split_heads(q, heads), split_heads(k, heads), split_heads(v, heads));
+  const at::Tensor out = at::scaled_dot_product_attention(
+      split_heads(q, heads), split_heads(k, heads), split_heads(v, heads));
   return out.transpose(1, 2).reshape(q.sizes());
 }
 
@@ -46,7 +35,7 @@ at::Tensor SelfAttention::across_frames(const at::Tensor& x) const {
                          .view({frames, positions, 3, heads_, channels / heads_})
                          .permute({2, 1, 3, 0, 4})
                          .unbind(0);
-  const at::Tensor out = attended(parts[0], parts[1], parts[2]);
+  const at::Tensor out = at::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
   return out_(out.permute({2, 0, 1, 3}).reshape({frames, positions, channels}));
 }
 

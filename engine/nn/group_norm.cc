@@ -158,4 +158,21 @@ at::Tensor geglu(const at::Tensor& x) {
   return halves[0] * at::gelu(halves[1]);
 }
 
+void gelu_in_place(at::Tensor& x) {
+  if (!has_kernels(x) || !x.is_contiguous()) {
+    at::gelu_(x);
+    return;
+  }
+  constexpr int64_t kBlock = 16384;
+  void* const data = x.mutable_data_ptr();
+  const bool is_float = x.scalar_type() == at::kFloat;
+  at::parallel_for(0, x.numel(), kBlock, [&](int64_t begin, int64_t end) {
+    if (is_float) {
+      cpu::kernels().f32.gelu(static_cast<float*>(data) + begin, end - begin);
+    } else {
+      cpu::kernels().bf16.gelu(static_cast<cpu::BFloat16Bits*>(data) + begin, end - begin);
+    }
+  });
+}
+
 }  // namespace normalcrafter

@@ -36,5 +36,7 @@ class GroupNorm {
 
 /// value * gelu(gate) for x [..., 2*n] = (value, gate), exact GELU. Returns [..., n].
 at::Tensor geglu(const at::Tensor& x);
+/// Exact GELU in x's own memory.
+void gelu_in_place(at::Tensor& x);
 
 }  // namespace normalcrafter

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <new>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace normalcrafter {
 namespace {
@@ -20,9 +22,15 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 thread_local bool in_scope = false;
 
 struct Block {
-  void* memory = nullptr;
+  char* memory = nullptr;
   std::size_t size = 0;
+  /// Sizes of the mappings that it is made of, in order. mremap() takes one at a time.
+  std::vector<std::size_t> pieces;
 };
+
+void unmap(const Block& block) noexcept {
+  ::munmap(block.memory, block.size);
+}
 
 // Up to whole small pages: the system maps a block's last part with those.
 std::size_t rounded(std::size_t size) {
@@ -42,7 +50,7 @@ Block map_block(std::size_t size) {
   if (before > 0) ::munmap(start, before);
   ::munmap(start + before + size, kHugePage - before);
   ::madvise(start + before, size, MADV_HUGEPAGE);
-  return {start + before, size};
+  return {start + before, size, {}};
 }
 
 class Pool final : public c10::Allocator {
@@ -78,23 +86,19 @@ class Pool final : public c10::Allocator {
 
   void* take_or_map(std::size_t size) {
     const std::lock_guard lock(mutex_);
-    Block block = take(size);
-    if (block.memory == nullptr) {
-      // Room first: what is in use and what is kept stay below the most that was ever in use.
-      most_used_ = std::max(most_used_, used_bytes_ + size);
-      shrink_to(most_used_ - used_bytes_ - size);
-      block = map_block(size);
-      if (block.memory == nullptr) return nullptr;
-    }
+    Block block;
     try {
-      used_[block.memory] = block.size;
+      block = take(size);
+      if (block.memory == nullptr) make(size, block);
+      if (block.memory == nullptr) return nullptr;
+      used_.emplace(block.memory, block);
+      used_bytes_ += block.size;
+      most_used_ = std::max(most_used_, used_bytes_);
+      return block.memory;
     } catch (const std::bad_alloc&) {
-      ::munmap(block.memory, block.size);
+      if (block.memory != nullptr) unmap(block);
       return nullptr;
     }
-    used_bytes_ += block.size;
-    most_used_ = std::max(most_used_, used_bytes_);
-    return block.memory;
   }
 
   // The smallest kept block that is not much too large.
@@ -105,10 +109,47 @@ class Pool final : public c10::Allocator {
       if (best == freed_.end() || block->size < best->size) best = block;
     }
     if (best == freed_.end()) return {};
-    const Block block = *best;
+    Block block = std::move(*best);
     freed_.erase(best);
     kept_ -= block.size;
     return block;
+  }
+
+  // A new block. Pages of kept blocks, of whatever size they are, take the place of its own, which
+  // nobody has touched: what is in use and what is kept grow only by what is lacking.
+  void make(std::size_t size, Block& block) {
+    block = map_block(size);
+    if (block.memory == nullptr) return;
+    std::size_t filled = 0;
+    while (size - filled >= kHugePage && !freed_.empty()) {
+      const std::size_t most = (size - filled) / kHugePage * kHugePage;
+      const std::size_t moved = move_pages(block.memory + filled, most);
+      if (moved > 0) block.pieces.push_back(moved);
+      filled += moved;
+    }
+    if (filled < size) block.pieces.push_back(size - filled);
+    most_used_ = std::max(most_used_, used_bytes_ + size);
+    shrink_to(most_used_ - used_bytes_ - size);
+  }
+
+  // Moves at most `most` bytes of the oldest kept block's first piece to `to`, where something is
+  // mapped: whole huge pages only, those move without being touched. Returns how many.
+  std::size_t move_pages(char* to, std::size_t most) noexcept {
+    Block& oldest = freed_.front();
+    std::size_t& piece = oldest.pieces.front();
+    const std::size_t size = std::min(most, piece / kHugePage * kHugePage);
+    const bool moved = size > 0 && ::mremap(oldest.memory, size, size,
+                                            MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED;
+    // What cannot move goes back to the system with its piece.
+    const std::size_t gone = moved ? size : piece;
+    if (!moved) ::munmap(oldest.memory, gone);
+    oldest.memory += gone;
+    oldest.size -= gone;
+    piece -= gone;
+    kept_ -= gone;
+    if (piece == 0) oldest.pieces.erase(oldest.pieces.begin());
+    if (oldest.pieces.empty()) freed_.pop_front();
+    return moved ? size : 0;
   }
 
   // False if it is not one of the pool's, which all begin on a huge page.
@@ -117,31 +158,30 @@ class Pool final : public c10::Allocator {
     const std::lock_guard lock(mutex_);
     const auto found = used_.find(memory);
     if (found == used_.end()) return false;
-    const Block block{memory, found->second};
-    used_.erase(found);
-    used_bytes_ -= block.size;
+    const std::size_t size = found->second.size;
     try {
-      freed_.push_back(block);
-      kept_ += block.size;
+      freed_.push_back(std::move(found->second));
+      kept_ += size;
     } catch (const std::bad_alloc&) {
-      ::munmap(block.memory, block.size);
+      ::munmap(memory, size);
     }
+    used_.erase(found);
+    used_bytes_ -= size;
     return true;
   }
 
   void shrink_to(std::size_t most) noexcept {
     while (kept_ > most) {
-      const Block oldest = freed_.front();
+      kept_ -= freed_.front().size;
+      unmap(freed_.front());
       freed_.pop_front();
-      kept_ -= oldest.size;
-      ::munmap(oldest.memory, oldest.size);
     }
   }
 
   c10::Allocator* others_;
   std::mutex mutex_;
   std::deque<Block> freed_;  // the longest unused first
-  std::unordered_map<void*, std::size_t> used_;
+  std::unordered_map<void*, Block> used_;
   std::size_t kept_ = 0;
   std::size_t used_bytes_ = 0;
   std::size_t most_used_ = 0;  // since trim()

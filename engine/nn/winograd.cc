@@ -16,7 +16,9 @@ constexpr int64_t kBlockFloats = 400'000;
 // The same for the patches that all threads share when each works on its own output channels.
 constexpr int64_t kSharedFloats = 4'000'000;
 // Transformed weights up to this size are made once a call; larger ones panel by panel.
-constexpr int64_t kAllWeightsFloats = 8'000'000;
+constexpr int64_t kAllWeightsFloats = 16'000'000;
+// Up to this size they pass from memory to each block of tiles; larger ones would do it too slowly.
+constexpr int64_t kWeightsPassedFloats = 8'000'000;
 // Input channels whose transformed weights a thread holds at a time.
 constexpr int64_t kChannelChunk = 256;
 
@@ -164,8 +166,11 @@ class Run {
         in_(tiles.in) {}
 
   void compute() const {
-    if (kPositions * in_ * tiles_.out <= kAllWeightsFloats) {
+    const int64_t weights = kPositions * in_ * tiles_.out;
+    if (weights <= kWeightsPassedFloats) {
       by_tiles();
+    } else if (weights <= kAllWeightsFloats) {
+      by_positions();
     } else {
       by_panels();
     }
@@ -177,15 +182,23 @@ class Run {
     return tiles_.weights + panel * in_ * Tiles::kTaps * panel_;
   }
 
-  // All weights transformed first; then each thread takes blocks of tiles through all three steps.
-  void by_tiles() const {
+  // u [panels, positions, in, panel].
+  at::Tensor all_weights() const {
     const int64_t panel_floats = kPositions * in_ * panel_;
-    const at::Tensor all_weights = floats(panels_ * panel_floats);
-    auto* u = all_weights.mutable_data_ptr<float>();
+    at::Tensor weights = floats(panels_ * panel_floats);
+    auto* u = weights.mutable_data_ptr<float>();
     at::parallel_for(0, panels_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p)
         tiles_.transform_weights(panel_weights(p), 0, in_, u + p * panel_floats);
     });
+    return weights;
+  }
+
+  // Each thread takes blocks of tiles through all three steps.
+  void by_tiles() const {
+    const int64_t panel_floats = kPositions * in_ * panel_;
+    const at::Tensor weights = all_weights();
+    const auto* u = weights.const_data_ptr<float>();
     const int64_t block =
         rounded_rows(kBlockFloats / (kPositions * in_), cpu::kGemmRows, 8 * cpu::kGemmRows);
     const int64_t blocks = (tiles_.tiles + block - 1) / block;
@@ -206,21 +219,66 @@ class Run {
     });
   }
 
+  // More channels: the threads share a group of tiles and take the positions in turn, each of which
+  // has its patches in the L2 cache while the weights pass.
+  void by_positions() const {
+    const at::Tensor weights = all_weights();
+    const auto* u = weights.const_data_ptr<float>();
+    const int64_t group = group_of_tiles();
+    const at::Tensor patches = floats(kPositions * group * in_);
+    const at::Tensor products = floats(kPositions * group * tiles_.out);
+    auto* v = patches.mutable_data_ptr<float>();
+    auto* m = products.mutable_data_ptr<float>();
+    for (int64_t first = 0; first < tiles_.tiles; first += group) {
+      const int64_t count = std::min(group, tiles_.tiles - first);
+      transform_inputs(first, count, v, group);
+      at::parallel_for(0, kPositions, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          for (int64_t p = 0; p < panels_; ++p) {
+            cpu::gemm_kernels().multiply({.a = v + i * group * in_,
+                                          .a_stride = in_,
+                                          .rows = count,
+                                          .depth = in_,
+                                          .b = u + (p * kPositions + i) * in_ * panel_,
+                                          .c = m + (i * group * panels_ + p * group) * panel_,
+                                          .c_stride = panel_});
+          }
+        }
+      });
+      at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) {
+          for (int64_t p = 0; p < panels_; ++p)
+            tiles_.transform_output(first + t, p * panel_, m + (p * group + t) * panel_,
+                                    group * tiles_.out);
+        }
+      });
+    }
+  }
+
+  // Tiles whose patches the threads share.
+  int64_t group_of_tiles() const {
+    return rounded_rows(kSharedFloats / (kPositions * in_), cpu::kGemmRows,
+                        (tiles_.tiles / cpu::kGemmRows + 1) * cpu::kGemmRows);
+  }
+
+  void transform_inputs(int64_t first, int64_t count, float* v, int64_t group) const {
+    at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t)
+        tiles_.transform_input(first + t, v + t * in_, group * in_);
+    });
+  }
+
   // Many channels: the patches of a group of tiles are shared, and each thread transforms the
   // weights of its own panels as it needs them.
   void by_panels() const {
-    const int64_t group = rounded_rows(kSharedFloats / (kPositions * in_), cpu::kGemmRows,
-                                       (tiles_.tiles / cpu::kGemmRows + 1) * cpu::kGemmRows);
+    const int64_t group = group_of_tiles();
     const at::Tensor patches = floats(kPositions * group * in_);
     const Scratch weights(kPositions * kChannelChunk * panel_);
     const Scratch products(kPositions * group * panel_);
     auto* v = patches.mutable_data_ptr<float>();
     for (int64_t first = 0; first < tiles_.tiles; first += group) {
       const int64_t count = std::min(group, tiles_.tiles - first);
-      at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t)
-          tiles_.transform_input(first + t, v + t * in_, group * in_);
-      });
+      transform_inputs(first, count, v, group);
       at::parallel_for(0, panels_, 1, [&](int64_t begin, int64_t end) {
         float* u = weights.mine();
         float* m = products.mine();

@@ -45,10 +45,34 @@ TEST(TensorPool, UsedAndKeptStayBelowTheMostThatWasUsed) {
   }
   EXPECT_EQ(TensorPool::kept(), 80u * kMegabyte);
   const at::Tensor other = bytes(60 * kMegabyte);
-  EXPECT_LE(TensorPool::kept(), 20u * kMegabyte) << "room was made for a block of another size";
+  EXPECT_LE(TensorPool::kept(), 20u * kMegabyte);
   const at::Tensor larger = bytes(90 * kMegabyte);
   EXPECT_EQ(TensorPool::kept(), 0u);
   TensorPool::trim();
+}
+
+TEST(TensorPool, BuildsALargeBlockFromThePagesOfSmallerOnes) {
+  const TensorPool::Scope scope;
+  {
+    std::vector<at::Tensor> many;
+    for (int i = 0; i < 20; ++i) many.push_back(bytes(6 * kMegabyte + 4096 * i));
+  }
+  const double before = resident_megabytes();
+  at::Tensor large = bytes(110 * kMegabyte);
+  EXPECT_EQ(large.min().item<int>() + large.max().item<int>(), 2);
+  EXPECT_LT(resident_megabytes(), before + 4) << "the pages are the old ones";
+  EXPECT_LT(TensorPool::kept(), 11u * kMegabyte);
+  // And back: its pages in smaller blocks again, each of which is whole.
+  large.reset();
+  std::vector<at::Tensor> many;
+  for (int i = 0; i < 18; ++i) many.push_back(at::full({5 * kMegabyte + 1}, i, at::kByte));
+  for (int i = 0; i < 18; ++i)
+    EXPECT_EQ(many[i].min().item<int>() + many[i].max().item<int>(), 2 * i);
+  EXPECT_LT(resident_megabytes(), before + 20);  // the last part of each is of small pages
+  many.clear();
+  TensorPool::trim();
+  EXPECT_EQ(TensorPool::kept(), 0u);
+  EXPECT_LT(resident_megabytes(), before - 90);
 }
 
 TEST(TensorPool, ForgetsTheMostThatWasUsedWhenItIsTrimmed) {

@@ -23,6 +23,8 @@ struct NormKernels {
   /// y[r, i] = x[r, i] * gelu(x[r, width + i]) with the exact (erf) GELU; x [rows, 2*width],
   /// y [rows, width].
   void (*geglu)(const T* x, T* y, std::int64_t rows, std::int64_t width);
+  /// x = gelu(x), exact.
+  void (*gelu)(T* x, std::int64_t count);
 };
 
 struct Kernels {

@@ -121,6 +121,16 @@ void normalize(const T* x, T* y, std::int64_t pixels, std::int64_t channels,
   }
 }
 
+inline float gelu_f32(float x) {
+  return 0.5F * x * (1.0F + erf_f32(x * 0.70710678118654752F));
+}
+
+template <typename T>
+void gelu(T* x, std::int64_t count) {
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < count; ++i) store(x + i, gelu_f32(load(x[i])));
+}
+
 template <typename T>
 void geglu(const T* x, T* y, std::int64_t rows, std::int64_t width) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -129,15 +139,14 @@ void geglu(const T* x, T* y, std::int64_t rows, std::int64_t width) {
     T* to = y + r * width;
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < width; ++i) {
-      const float g = load(gate[i]);
-      store(to + i, load(value[i]) * 0.5F * g * (1.0F + erf_f32(g * 0.70710678118654752F)));
+      store(to + i, load(value[i]) * gelu_f32(load(gate[i])));
     }
   }
 }
 
 template <typename T>
 constexpr NormKernels<T> set() {
-  return {moments<T>, normalize<T>, geglu<T>};
+  return {moments<T>, normalize<T>, geglu<T>, gelu<T>};
 }
 
 }  // namespace
