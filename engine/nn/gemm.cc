@@ -12,6 +12,9 @@ namespace {
 // Rows of x that stay in the L2 cache while the panels pass, kMostDepth columns at a time.
 constexpr int64_t kMostRows = 8 * cpu::kGemmRows;
 constexpr int64_t kMostDepth = 1280;
+// From row to row of the copy that a thread works on. A power of two there, as the rows of x often
+// have, would put all of them into the same few lines of the L1 cache.
+constexpr int64_t kCopyStride = kMostDepth + 16;
 // Fewer pieces of work than this for each thread leave some of them idle at the end.
 constexpr int64_t kTasksAThread = 8;
 
@@ -29,17 +32,21 @@ struct Product {
   int64_t out;
 };
 
-// Rows first..first+count of the result, output channels of panels begin..end.
+// Rows first..first+count of the result, output channels of panels begin..end. copy: kMostRows *
+// kCopyStride floats.
 void multiply_block(const Product& product, int64_t first, int64_t count, int64_t begin,
-                    int64_t end) {
+                    int64_t end, float* copy) {
   const auto& kernels = cpu::gemm_kernels();
   for (int64_t k = 0; k < product.in; k += kMostDepth) {
+    const int64_t depth = std::min(kMostDepth, product.in - k);
+    for (int64_t r = 0; r < count; ++r)
+      std::copy_n(product.x + (first + r) * product.in + k, depth, copy + r * kCopyStride);
     for (int64_t p = begin; p < end; ++p) {
       const int64_t column = p * kernels.panel;
-      kernels.multiply({.a = product.x + first * product.in + k,
-                        .a_stride = product.in,
+      kernels.multiply({.a = copy,
+                        .a_stride = kCopyStride,
                         .rows = count,
-                        .depth = std::min(kMostDepth, product.in - k),
+                        .depth = depth,
                         .b = product.weights + (p * product.in + k) * kernels.panel,
                         .c = product.y + first * product.out + column,
                         .c_stride = product.out,
@@ -56,12 +63,15 @@ void multiply(const Product& product) {
   const int64_t tasks = kTasksAThread * at::get_num_threads();
   const int64_t splits = std::min(panels, divided_up(tasks, groups));
   const int64_t panels_each = divided_up(panels, splits);
+  const at::Tensor copies = at::empty({at::get_num_threads(), kMostRows * kCopyStride}, at::kFloat);
   at::parallel_for(0, groups * splits, 1, [&](int64_t begin, int64_t end) {
+    float* const copy =
+        copies.mutable_data_ptr<float>() + at::get_thread_num() * kMostRows * kCopyStride;
     for (int64_t task = begin; task < end; ++task) {
       const int64_t first = task / splits * kMostRows;
       const int64_t panel = std::min(panels, task % splits * panels_each);
       multiply_block(product, first, std::min(kMostRows, product.rows - first), panel,
-                     std::min(panels, panel + panels_each));
+                     std::min(panels, panel + panels_each), copy);
     }
   });
 }
