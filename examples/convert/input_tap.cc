@@ -20,6 +20,8 @@ std::optional<Picture> rgb_of(GstBuffer* buffer, GstCaps* caps) {
     return std::nullopt;
   gst_video_info_set_format(&to, GST_VIDEO_FORMAT_RGB, GST_VIDEO_INFO_WIDTH(&from),
                             GST_VIDEO_INFO_HEIGHT(&from));
+  to.fps_n = from.fps_n;  // a converter does not change the rate
+  to.fps_d = from.fps_d;
   const Handle<GstBuffer> converted(gst_buffer_new_allocate(nullptr, to.size, nullptr));
   gst_video_frame_map(&out, &to, converted.get(), GST_MAP_READWRITE);
   GstVideoConverter* converter = gst_video_converter_new(&from, &to, nullptr);

@@ -25,7 +25,7 @@ RelitVideo::RelitVideo(const std::string& path, const Light& light)
     : path_(path),
       light_(light),
       source_(GST_APP_SRC(make_element("appsrc"))),
-      writer_(video_codec(output_kind(path), false, kQuality), partial_name(path).string(),
+      writer_(video_codec(output_kind(path), kQuality), partial_name(path).string(),
               pipeline_.bin()) {
   gst_bin_add(pipeline_.bin(), GST_ELEMENT(source_));
   g_object_set(source_, "format", GST_FORMAT_TIME, "block", TRUE, nullptr);

@@ -1,7 +1,5 @@
 """Every output holds what the element gave, as readers of others see it."""
 
-import subprocess
-
 import numpy as np
 import pytest
 from conftest import HEIGHT, WIDTH, decoded, ffmpeg, probed, raw_output
@@ -69,15 +67,9 @@ def test_exr_holds_the_vectors(convert, clip, type_, dtype):
     np.testing.assert_array_equal(pictures, np.load("out.npy").astype(dtype))
 
 
-@pytest.mark.parametrize("name, options", [("out.mkv", []), ("out.mp4", ["--lossless"]), ("out.mov", ["--lossless"]),
-                                           ("out.webm", ["--lossless"])])
-def test_lossless_video_is_the_elements_8_bit_output(convert, clip, name, options):
-    convert(clip, name, *options)
-    raw = raw_output(convert, clip, RGB8, (3,), np.uint8)
-    # GStreamer's conversion back: ffmpeg's from YCbCr rounds less exactly.
-    subprocess.run(["gst-launch-1.0", "-q", *(f"filesrc location={name} ! decodebin ! videoconvert dither=none ! {RGB8} ! "
-                                              "filesink location=back").split()], check=True, timeout=60)
-    np.testing.assert_array_equal(np.fromfile("back", np.uint8).reshape(raw.shape), raw)
+def test_matroska_is_the_elements_8_bit_output(convert, clip):
+    convert(clip, "out.mkv", "--lossless")
+    np.testing.assert_array_equal(decoded("out.mkv"), raw_output(convert, clip, RGB8, (3,), np.uint8))
 
 
 @pytest.mark.parametrize("name", ["out.mp4", "out.mov", "out.webm"])
