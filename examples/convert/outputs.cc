@@ -71,6 +71,7 @@ void Outputs::link_elements(GstElement* element) {
   link(element, filter_);
   if (writer_) {
     GstElement* end = make_element("fakesink");
+    g_object_set(end, "async", FALSE, nullptr);  // see VideoWriter
     gst_bin_add(pipeline_, end);
     link(filter_, end);
   } else {

@@ -43,7 +43,9 @@ VideoWriter::VideoWriter(const VideoCodec& codec, const std::string& file, GstBi
       encoder_(parse_bin("queue ! " + codec.encoder)),
       muxer_(make_element(codec.muxer.c_str())),
       sink_(make_element("filesink")) {
-  g_object_set(sink_, "location", file.c_str(), nullptr);
+  // Playing from the beginning: an error while the sink still waits for its first frame would
+  // otherwise keep it from playing the frames that were read before.
+  g_object_set(sink_, "location", file.c_str(), "async", FALSE, nullptr);
   for (GstElement* element : {encoder_, muxer_, sink_}) add(element);
   link(encoder_, muxer_);
   link(muxer_, sink_);
