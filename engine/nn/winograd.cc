@@ -16,7 +16,7 @@ constexpr int64_t kBlockFloats = 400'000;
 // The same for the patches that all threads share when each works on its own output channels.
 constexpr int64_t kSharedFloats = 4'000'000;
 // Transformed weights up to this size are made once a call; larger ones panel by panel.
-constexpr int64_t kAllWeightsFloats = 16'000'000;
+constexpr int64_t kAllWeightsFloats = 17'000'000;
 // Up to this size they pass from memory to each block of tiles; larger ones would do it too slowly.
 constexpr int64_t kWeightsPassedFloats = 8'000'000;
 // Input channels whose transformed weights a thread holds at a time.
@@ -43,17 +43,6 @@ int64_t rounded_rows(int64_t rows, int64_t least, int64_t most) {
   return std::clamp(rows / cpu::kGemmRows * cpu::kGemmRows, least, most);
 }
 
-template <typename T>
-const cpu::WinogradTransforms<T>& transforms();
-template <>
-const cpu::WinogradTransforms<float>& transforms() {
-  return cpu::winograd_kernels().f32;
-}
-template <>
-const cpu::WinogradTransforms<cpu::BFloat16Bits>& transforms() {
-  return cpu::winograd_kernels().bf16;
-}
-
 /// Where a call reads and writes.
 template <typename T>
 struct Data {
@@ -75,41 +64,44 @@ struct Data {
   int64_t out;
 };
 
-/// Tiles of 4x4 pixels of each picture.
-template <typename T>
+/// Square tiles of each picture.
+template <typename T, int kTile>
 struct SpatialTiles : Data<T> {
-  static constexpr int64_t kPositions = 36;
+  static constexpr int64_t kPositions = (kTile + 2) * (kTile + 2);
   static constexpr int64_t kTaps = 9;
 
-  SpatialTiles(const at::Tensor& x, const at::Tensor& packed, const at::Tensor& bias,
-               const at::Tensor& residual, at::Tensor& y, bool doubled)
+  SpatialTiles(const cpu::WinogradTransforms<T>& steps, const at::Tensor& x,
+               const at::Tensor& packed, const at::Tensor& bias, const at::Tensor& residual,
+               at::Tensor& y, bool doubled)
       : Data<T>(x, packed, bias, residual, y),
+        steps(steps),
         doubled(doubled),
         height(y.size(1)),
         width(y.size(2)),
         source_pixels(x.size(1) * x.size(2)),
-        tiles_x((width + 3) / 4),
-        tiles_a_picture((height + 3) / 4 * tiles_x),
+        tiles_x((width + kTile - 1) / kTile),
+        tiles_a_picture((height + kTile - 1) / kTile * tiles_x),
         tiles(y.size(0) * tiles_a_picture) {}
 
   void transform_weights(const T* packed, int64_t from, int64_t channels, float* u) const {
-    transforms<T>().weights(packed, from, channels, u);
+    steps.weights(packed, from, channels, u);
   }
   void transform_input(int64_t tile, float* v, int64_t position_stride) const {
     const int64_t inside = tile % tiles_a_picture;
-    transforms<T>().input(this->x + tile / tiles_a_picture * source_pixels * this->in,
-                          {height, width, this->in}, doubled, inside / tiles_x, inside % tiles_x, v,
-                          position_stride);
+    steps.input(this->x + tile / tiles_a_picture * source_pixels * this->in,
+                {height, width, this->in}, doubled, inside / tiles_x, inside % tiles_x, v,
+                position_stride);
   }
   void transform_output(int64_t tile, int64_t channel, const float* m,
                         int64_t position_stride) const {
     const int64_t inside = tile % tiles_a_picture;
     const int64_t at = tile / tiles_a_picture * height * width * this->out + channel;
-    transforms<T>().output(m, position_stride, this->bias + channel, this->y + at,
-                           {height, width, this->out}, inside / tiles_x, inside % tiles_x,
-                           this->residual == nullptr ? nullptr : this->residual + at);
+    steps.output(m, position_stride, this->bias + channel, this->y + at, {height, width, this->out},
+                 inside / tiles_x, inside % tiles_x,
+                 this->residual == nullptr ? nullptr : this->residual + at);
   }
 
+  const cpu::WinogradTransforms<T>& steps;
   bool doubled;
   int64_t height;
   int64_t width;
@@ -118,6 +110,19 @@ struct SpatialTiles : Data<T> {
   int64_t tiles_a_picture;
   int64_t tiles;
 };
+
+/// Products that a picture needs with tiles of that size, those beyond the picture's edges
+/// included.
+double products_a_picture(int64_t height, int64_t width, int64_t tile) {
+  const auto tiles = static_cast<double>((height + tile - 1) / tile * ((width + tile - 1) / tile));
+  return tiles * static_cast<double>((tile + 2) * (tile + 2));
+}
+
+/// The larger tiles need clearly fewer products unless too much of them lies beyond the edges.
+bool wide_tiles_suit(const at::Tensor& y) {
+  return products_a_picture(y.size(1), y.size(2), 6) <
+         0.93 * products_a_picture(y.size(1), y.size(2), 4);
+}
 
 /// Tiles of four frames of each pixel; neighbouring tiles are neighbouring pixels.
 struct TemporalTiles : Data<float> {
@@ -370,10 +375,14 @@ at::Tensor WinogradConv::doubled(const at::Tensor& x) const {
 
 void WinogradConv::compute(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual,
                            bool doubled) const {
+  const auto& kernels = cpu::winograd_kernels();
   if (x.scalar_type() == at::kFloat) {
-    run<SpatialTiles<float>>(x, packed_, bias_, residual, y, doubled);
+    run<SpatialTiles<float, 4>>(kernels.f32, x, packed_, bias_, residual, y, doubled);
+  } else if (wide_tiles_suit(y)) {
+    run<SpatialTiles<cpu::BFloat16Bits, 6>>(kernels.bf16_wide, x, packed_, bias_, residual, y,
+                                            doubled);
   } else {
-    run<SpatialTiles<cpu::BFloat16Bits>>(x, packed_, bias_, residual, y, doubled);
+    run<SpatialTiles<cpu::BFloat16Bits, 4>>(kernels.bf16, x, packed_, bias_, residual, y, doubled);
   }
 }
 

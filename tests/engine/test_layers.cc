@@ -216,6 +216,29 @@ TEST(WinogradConv, BFloat16IsRoundedOnceAtTheEnd) {
   EXPECT_LT((error / (expected.abs() + 1e-2)).max().item<double>(), 5e-3);
 }
 
+// Large pictures in bfloat16 take tiles of 6x6; the edges leave 1 to 6 rows of the last ones.
+TEST(WinogradConv, BFloat16OfLargePicturesIsRoundedOnceAtTheEnd) {
+  for (const auto& [height, width] : {std::pair{66, 72}, {67, 65}, {64, 128}, {70, 1}}) {
+    const at::Tensor x = noise({2, height, width, 64}).to(at::kBFloat16);
+    const at::Tensor weight = noise({64, 64, 3, 3}, 0, 0.05).to(at::kBFloat16);
+    const at::Tensor bias = noise({64});
+    const at::Tensor residual = noise({2, height, width, 64}).to(at::kBFloat16);
+    const at::Tensor exact =
+        at::conv2d(as_nchw(x.to(at::kDouble)), weight.to(at::kDouble), bias.to(at::kDouble), 1, 1)
+            .permute({0, 2, 3, 1}) +
+        residual.to(at::kDouble);
+    const at::Tensor y = WinogradConv(weight, bias)(x, residual);
+    const at::Tensor error = (y.to(at::kDouble) - exact).abs();
+    EXPECT_LT((error - exact.abs() / 256).max().item<double>(), 3e-4) << height << "x" << width;
+    const at::Tensor doubled = WinogradConv(weight, bias).doubled(x);
+    const at::Tensor twice =
+        at::upsample_nearest2d(as_nchw(x.to(at::kDouble)), {2 * height, 2 * width});
+    const at::Tensor up =
+        at::conv2d(twice, weight.to(at::kDouble), bias.to(at::kDouble), 1, 1).permute({0, 2, 3, 1});
+    EXPECT_LT(((doubled.to(at::kDouble) - up).abs() - up.abs() / 256).max().item<double>(), 3e-4);
+  }
+}
+
 TEST(WinogradTemporalConv, EqualsDirectConvolutionOverLengths) {
   for (const int64_t frames : {1, 2, 3, 4, 5, 8, 14}) {
     for (const int64_t channels : {32, 64, 1280}) {

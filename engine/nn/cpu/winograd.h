@@ -1,8 +1,10 @@
-// The pieces of a Winograd F(4x4,3x3) convolution on the CPU: 36 products per 4x4 output tile in
-// place of 144, all in float32. Chosen at run time like kernels.h, and likewise raw pointers only.
+// The pieces of Winograd's convolutions on the CPU, all in float32: F(4x4,3x3) with 36 products per
+// 4x4 output tile in place of 144, F(6x6,3x3) with 64 per 6x6 in place of 324. Chosen at run time
+// like kernels.h, and likewise raw pointers only.
 //
-// A picture is [height, width, channels]. A tile is 4x4 outputs; there are ceil(height/4) x
-// ceil(width/4) of them. "Positions" are the 6x6 = 36 elements of a transformed patch.
+// A picture is [height, width, channels]. A tile is tile x tile outputs; there are
+// ceil(height/tile) x ceil(width/tile) of them. "Positions" are the (tile+2)^2 elements of a
+// transformed patch.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +23,9 @@ struct WinogradPicture {
 /// For pictures and weights of type T.
 template <typename T>
 struct WinogradTransforms {
+  int tile;
   /// One panel's weights, packed [in, 3, 3, panel], input channels from..from+channels, to
-  /// u [36, channels, panel].
+  /// u [positions, channels, panel].
   void (*weights)(const T* packed, std::int64_t from, std::int64_t channels, float* u);
   /// One tile's patch to v[position * position_stride + channel]. channels: a multiple of `lanes`.
   /// `doubled`: the picture is given at half the size, each pixel standing for 2x2.
@@ -52,6 +55,7 @@ struct WinogradKernels {
   int panel;  ///< output channels are worked on so many at a time and must be a multiple; gemm.h's
   WinogradTransforms<float> f32;
   WinogradTransforms<BFloat16Bits> bf16;
+  WinogradTransforms<BFloat16Bits> bf16_wide;  ///< the 6x6 tiles; float32 would lose digits
   WinogradTemporalTransforms temporal;
 };
 
