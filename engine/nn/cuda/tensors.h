@@ -1,0 +1,39 @@
+// The CUDA kernels on LibTorch's tensors: results from its allocator, work on its current stream.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "normalcrafter/options.h"
+#include "stream/geometry.h"
+
+namespace normalcrafter::cuda {
+
+/// Float32, float16 or bfloat16, contiguous and on a CUDA device.
+bool has_kernels(const at::Tensor& x);
+
+/// x [n, ..., channels], has_kernels(), into y of the same shape and type, which may be x. 32
+/// groups; weight and bias [channels] float32 on x's device.
+void group_norm(const at::Tensor& x, at::Tensor& y, const at::Tensor& weight,
+                const at::Tensor& bias, double eps, bool silu);
+
+/// x [..., 2 * n], has_kernels() -> [..., n].
+at::Tensor geglu(const at::Tensor& x);
+
+/// The values of the result are value * scale + shift.
+struct Normalisation {
+  double scale = 1;
+  double shift = 0;
+};
+
+/// Packed frames [n, H, W, 3], uint8 or uint16, contiguous and on a CUDA device, of the geometry's
+/// input size -> [n, 3, padded height, padded width] of `type`: [0,1] with a white border, then
+/// normalised. Contiguous in NCHW, or in memory order NHWC when channels_last.
+at::Tensor ingest(const at::Tensor& frames, const FrameGeometry& geometry, at::ScalarType type,
+                  Normalisation normalisation, bool channels_last);
+
+/// Decoded vectors [n, 3, H, W], padded, float32, float16 or bfloat16 on a CUDA device, of any
+/// strides -> [n, height, width, 3] in the output's size and format, contiguous, on the device.
+at::Tensor finish_normals(const at::Tensor& vectors, const FrameGeometry& geometry,
+                          const SessionOptions& options);
+
+}  // namespace normalcrafter::cuda
