@@ -164,7 +164,7 @@ at::Tensor reference_conv(const at::Tensor& x, const at::Tensor& weight, const a
 TEST(WinogradConv, EqualsDirectConvolutionOverShapesAndChannels) {
   // Few and many channels take different ways through the blocks; sides are odd, one, and whole
   // tiles.
-  const int64_t channels[][2] = {{32, 64}, {96, 32}, {64, 64}, {640, 640}, {1280, 320}};
+  const int64_t channels[][2] = {{32, 64}, {96, 32}, {64, 64}, {640, 640}, {1280, 448}};
   for (const auto& [in, out] : channels) {
     for (const auto& shape : {std::vector<int64_t>{1, 1, 1}, {3, 5, 7}, {2, 8, 4}, {1, 2, 33}}) {
       const at::Tensor x = noise({shape[0], shape[1], shape[2], in});
@@ -181,9 +181,9 @@ TEST(WinogradConv, EqualsDirectConvolutionOverShapesAndChannels) {
   }
 }
 
-// More tiles than one block of either way through the tiles takes.
+// More tiles than one block of each way through the tiles takes.
 TEST(WinogradConv, EqualsDirectConvolutionOverManyBlocks) {
-  const int64_t shapes[][5] = {{64, 64, 2, 60, 61}, {1280, 192, 1, 41, 40}};
+  const int64_t shapes[][5] = {{64, 64, 2, 60, 61}, {1280, 192, 1, 41, 40}, {1280, 448, 1, 41, 40}};
   for (const auto& [in, out, frames, height, width] : shapes) {
     const at::Tensor x = noise({frames, height, width, in});
     const at::Tensor weight = noise({out, in, 3, 3}) / std::sqrt(9.0 * static_cast<double>(in));
@@ -218,25 +218,31 @@ TEST(WinogradConv, BFloat16IsRoundedOnceAtTheEnd) {
 
 // Large pictures in bfloat16 take tiles of 6x6; the edges leave 1 to 6 rows of the last ones.
 TEST(WinogradConv, BFloat16OfLargePicturesIsRoundedOnceAtTheEnd) {
-  for (const auto& [height, width] : {std::pair{66, 72}, {67, 65}, {64, 128}, {70, 1}}) {
-    const at::Tensor x = noise({2, height, width, 64}).to(at::kBFloat16);
-    const at::Tensor weight = noise({64, 64, 3, 3}, 0, 0.05).to(at::kBFloat16);
-    const at::Tensor bias = noise({64});
-    const at::Tensor residual = noise({2, height, width, 64}).to(at::kBFloat16);
-    const at::Tensor exact =
-        at::conv2d(as_nchw(x.to(at::kDouble)), weight.to(at::kDouble), bias.to(at::kDouble), 1, 1)
-            .permute({0, 2, 3, 1}) +
-        residual.to(at::kDouble);
+  const int64_t shapes[][4] = {{64, 64, 66, 72},   {64, 64, 67, 65},    {64, 64, 70, 1},
+                               {512, 256, 66, 67}, {1280, 224, 66, 12}, {64, 64, 64, 128}};
+  for (const auto& [in, out, height, width] : shapes) {
+    const at::Tensor x = noise({1, height, width, in}).to(at::kBFloat16);
+    const at::Tensor weight =
+        (noise({out, in, 3, 3}) / std::sqrt(9.0 * static_cast<double>(in))).to(at::kBFloat16);
+    const at::Tensor bias = noise({out});
+    const at::Tensor residual = noise({1, height, width, out}).to(at::kBFloat16);
+    const at::Tensor exact = reference_conv(x, weight, bias) + residual.to(at::kDouble);
     const at::Tensor y = WinogradConv(weight, bias)(x, residual);
     const at::Tensor error = (y.to(at::kDouble) - exact).abs();
-    EXPECT_LT((error - exact.abs() / 256).max().item<double>(), 3e-4) << height << "x" << width;
-    const at::Tensor doubled = WinogradConv(weight, bias).doubled(x);
-    const at::Tensor twice =
-        at::upsample_nearest2d(as_nchw(x.to(at::kDouble)), {2 * height, 2 * width});
-    const at::Tensor up =
-        at::conv2d(twice, weight.to(at::kDouble), bias.to(at::kDouble), 1, 1).permute({0, 2, 3, 1});
-    EXPECT_LT(((doubled.to(at::kDouble) - up).abs() - up.abs() / 256).max().item<double>(), 3e-4);
+    EXPECT_LT((error - exact.abs() / 256).max().item<double>(), 3e-4)
+        << in << "->" << out << " " << x.sizes();
   }
+}
+
+TEST(WinogradConv, BFloat16OfADoubledPictureIsRoundedOnceAtTheEnd) {
+  const at::Tensor x = noise({2, 35, 41, 64}).to(at::kBFloat16);
+  const at::Tensor weight = (noise({64, 64, 3, 3}) / 24).to(at::kBFloat16);
+  const at::Tensor bias = noise({64});
+  const at::Tensor twice = at::upsample_nearest2d(as_nchw(x.to(at::kDouble)), {70, 82});
+  const at::Tensor exact = reference_conv(as_nhwc(twice), weight, bias);
+  const at::Tensor error =
+      (WinogradConv(weight, bias).doubled(x).to(at::kDouble) - exact).abs() - exact.abs() / 256;
+  EXPECT_LT(error.max().item<double>(), 3e-4);
 }
 
 TEST(WinogradTemporalConv, EqualsDirectConvolutionOverLengths) {
