@@ -1,0 +1,81 @@
+"""Shows a video beside its normals, in a window or as a file. docs/applications.md."""
+
+import argparse
+import pathlib
+import sys
+
+import gi
+
+gi.require_version("Gst", "1.0")
+from gi.repository import Gst  # noqa: E402
+
+# Of what a branch holds back the other one needs as much: the element looks ahead.
+QUEUE = "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0"
+# 4:4:4, since subsampled colours would bend the vectors.
+ENCODERS = {".mp4": "videoconvert dither=none ! video/x-raw,format=Y444 ! x264enc pass=quant quantizer=14 ! mp4mux",
+            ".mkv": "avenc_ffv1 ! matroskamux"}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     epilog="Any element property may follow, e.g. model=DIR max-resolution=512.")
+    parser.add_argument("video")
+    parser.add_argument("properties", nargs="*", metavar="property=value")
+    parser.add_argument("-o", "--output", type=pathlib.Path, help="FILE.mp4, or lossless FILE.mkv, instead of a window")
+    parser.add_argument("--sink", default="autovideosink", help="another sink, e.g. 'fakesink' (%(default)s)")
+    options = parser.parse_args()
+    if options.output and options.output.suffix not in ENCODERS:
+        parser.error(f"--output ends in {' or '.join(ENCODERS)}")
+    if options.output and options.output.exists():
+        parser.error(f"{options.output} is there already")
+    return options
+
+
+def make_pipeline(options):
+    sink = f"{ENCODERS[options.output.suffix]} ! filesink name=out" if options.output else options.sink
+    if not options.output:
+        sink = "videoconvert ! " + sink
+    pipeline = Gst.parse_launch(
+        "filesrc name=in ! decodebin ! videoconvert ! deinterlace fields=top ! videoflip video-direction=auto ! "
+        f"videoconvert ! tee name=t  t. ! {QUEUE} ! both.sink_0  t. ! {QUEUE} ! "
+        f"normalcrafter name=normals {' '.join(options.properties)} ! both.sink_1 "
+        f"compositor name=both ! video/x-raw,format=BGRx ! {QUEUE} ! {sink}")
+    pipeline.get_by_name("in").set_property("location", options.video)
+    if options.output:
+        pipeline.get_by_name("out").set_property("location", str(options.output))
+    right = pipeline.get_by_name("both").get_static_pad("sink_1")
+
+    def place(pad, info):
+        """The normals begin where the picture, which is as wide, ends."""
+        event = info.get_event()
+        if event.type == Gst.EventType.CAPS:
+            pad.set_property("xpos", event.parse_caps().get_structure(0).get_value("width"))
+        return Gst.PadProbeReturn.OK
+
+    right.add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, place)
+    return pipeline
+
+
+def main():
+    options = parse_arguments()
+    Gst.init(None)
+    pipeline = make_pipeline(options)
+    bus = pipeline.get_bus()
+    pipeline.set_state(Gst.State.PLAYING)
+    try:
+        while True:
+            message = bus.timed_pop_filtered(Gst.SECOND // 5, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+            if message and message.type == Gst.MessageType.ERROR:
+                error, details = message.parse_error()
+                sys.exit(f"{message.src.get_name()}: {error.message}\n{details or ''}")
+            if message:
+                return
+    except KeyboardInterrupt:
+        pipeline.send_event(Gst.Event.new_eos())
+        bus.timed_pop_filtered(Gst.CLOCK_TIME_NONE, Gst.MessageType.EOS | Gst.MessageType.ERROR)
+    finally:
+        pipeline.set_state(Gst.State.NULL)
+
+
+if __name__ == "__main__":
+    main()
