@@ -3,6 +3,8 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "nn/cuda/tensors.h"
 #include "stream/frame_tensors.h"
 
@@ -13,9 +15,7 @@ class CudaKernels : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!at::hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0)
-      GTEST_SKIP() << "no CUDA device is here (LibTorch "
-                   << (at::hasCUDA() ? "finds" : "has or finds")
-                   << " none): the kernels are compiled, but not run";
+      GTEST_SKIP() << "no CUDA device is here: the kernels are compiled, but not run";
     at::manual_seed(7);
   }
 };
@@ -122,10 +122,10 @@ TEST_F(CudaKernels, IngestEqualsTheHostsReadingPaddingAndResizing) {
       const at::Tensor expected = padded_batch(
           {read_picture(view(frames[0]), geometry), read_picture(view(frames[1]), geometry)},
           geometry);
+      const cuda::FrameIngest ingest(geometry, on_device(frames).device());
       for (const at::ScalarType type : kTypes) {
         for (const bool channels_last : {false, true}) {
-          const at::Tensor got =
-              cuda::ingest(on_device(frames), geometry, type, {2, -1}, channels_last);
+          const at::Tensor got = ingest(on_device(frames), type, {2, -1}, channels_last);
           expect_close(got, expected.to(at::kDouble) * 2 - 1, type);
         }
       }
@@ -148,7 +148,8 @@ TEST_F(CudaKernels, OutputEqualsTheHostsWithinOneCode) {
             on_device(vectors).contiguous(at::MemoryFormat::ChannelsLast), geometry, options);
         const double worst =
             (got.cpu().to(at::kDouble) - expected.to(at::kDouble)).abs().max().item<double>();
-        EXPECT_LE(worst, format == SampleFormat::F32 ? 1e-5 : 1.0);
+        // Float32 positions around 160 are 1.5e-5 apart, and the picture is noise.
+        EXPECT_LE(worst, format == SampleFormat::F32 ? 2e-4 : 1.0);
       }
     }
   }

@@ -32,28 +32,6 @@ Stream current_stream(const at::Device& device) {
   return static_cast<Stream>(guard.getStream(device).native_handle());
 }
 
-// One axis' tables on the device.
-struct DeviceTaps {
-  DeviceTaps(int from, int to, const at::Device& device) {
-    ResizeTaps taps = resize_taps(from, to);
-    count = taps.count;
-    first = at::from_blob(taps.first.data(), {to}, at::kInt).to(device);
-    weights = at::from_blob(taps.weights.data(), {to, count}, at::kFloat).to(device);
-  }
-  Taps taps() const {
-    return {first.const_data_ptr<std::int32_t>(), weights.const_data_ptr<float>(), count};
-  }
-  int count = 0;
-  at::Tensor first;
-  at::Tensor weights;
-};
-
-void launch_ingest(Ingest request, const at::Tensor& frames, at::Tensor& result) {
-  request.frames = frames.const_data_ptr();
-  ingest(request, result.mutable_data_ptr(), element(result.scalar_type()),
-         current_stream(frames.device()));
-}
-
 }  // namespace
 
 bool has_kernels(const at::Tensor& x) {
@@ -84,33 +62,51 @@ at::Tensor geglu(const at::Tensor& x) {
   return y;
 }
 
-at::Tensor ingest(const at::Tensor& frames, const FrameGeometry& geometry, at::ScalarType type,
-                  Normalisation normalisation, bool channels_last) {
+FrameIngest::Tables FrameIngest::tables(int from, int to, const at::Device& device) {
+  const ResizeTaps taps = resize_taps(from, to);
+  const auto options = at::TensorOptions(at::kCPU);
+  at::Tensor first = at::empty({to}, options.dtype(at::kInt));
+  at::Tensor weights = at::empty({to, taps.count}, options.dtype(at::kFloat));
+  std::copy(taps.first.begin(), taps.first.end(), first.mutable_data_ptr<std::int32_t>());
+  std::copy(taps.weights.begin(), taps.weights.end(), weights.mutable_data_ptr<float>());
+  return {taps.count, first.to(device), weights.to(device)};
+}
+
+FrameIngest::FrameIngest(const FrameGeometry& geometry, const at::Device& device)
+    : geometry_(geometry) {
+  if (!geometry.resized()) return;
+  rows_ = tables(geometry.input.height, geometry.processed.height, device);
+  columns_ = tables(geometry.input.width, geometry.processed.width, device);
+}
+
+at::Tensor FrameIngest::operator()(const at::Tensor& frames, at::ScalarType type,
+                                   Normalisation normalisation, bool channels_last) const {
   const c10::DeviceGuard device(frames.device());
   at::Tensor result =
-      at::empty({frames.size(0), 3, geometry.padded.height, geometry.padded.width},
+      at::empty({frames.size(0), 3, geometry_.padded.height, geometry_.padded.width},
                 frames.options().dtype(type),
                 channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
   Ingest request;
+  request.frames = frames.const_data_ptr();
   request.sample = frames.scalar_type() == at::kByte ? Sample::U8 : Sample::U16;
   request.n = static_cast<int>(frames.size(0));
-  request.source = geometry.input;
-  request.picture = geometry.processed;
-  request.padded = geometry.padded;
-  request.top = geometry.top;
-  request.left = geometry.left;
+  request.source = geometry_.input;
+  request.picture = geometry_.processed;
+  request.padded = geometry_.padded;
+  request.top = geometry_.top;
+  request.left = geometry_.left;
   request.scale = static_cast<float>(normalisation.scale);
   request.shift = static_cast<float>(normalisation.shift);
   request.channels_last = channels_last;
-  if (!geometry.resized()) {
-    launch_ingest(request, frames, result);
-    return result;
+  if (geometry_.resized()) {
+    const auto taps = [](const Tables& tables) -> Taps {
+      return {tables.first.const_data_ptr<std::int32_t>(), tables.weights.const_data_ptr<float>(),
+              tables.count};
+    };
+    request.vertical = taps(rows_);
+    request.horizontal = taps(columns_);
   }
-  const DeviceTaps rows(geometry.input.height, geometry.processed.height, frames.device());
-  const DeviceTaps columns(geometry.input.width, geometry.processed.width, frames.device());
-  request.vertical = rows.taps();
-  request.horizontal = columns.taps();
-  launch_ingest(request, frames, result);
+  ingest(request, result.mutable_data_ptr(), element(type), current_stream(frames.device()));
   return result;
 }
 

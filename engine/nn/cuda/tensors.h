@@ -25,11 +25,30 @@ struct Normalisation {
   double shift = 0;
 };
 
-/// Packed frames [n, H, W, 3], uint8 or uint16, contiguous and on a CUDA device, of the geometry's
-/// input size -> [n, 3, padded height, padded width] of `type`: [0,1] with a white border, then
-/// normalised. Contiguous in NCHW, or in memory order NHWC when channels_last.
-at::Tensor ingest(const at::Tensor& frames, const FrameGeometry& geometry, at::ScalarType type,
-                  Normalisation normalisation, bool channels_last);
+/// Frames of one geometry as the networks take them. Making one copies the resize's tables to the
+/// device, which waits for it: once a stream, so that no frame does.
+class FrameIngest {
+ public:
+  FrameIngest(const FrameGeometry& geometry, const at::Device& device);
+
+  /// Packed frames [n, H, W, 3], uint8 or uint16, contiguous and on the device, of the geometry's
+  /// input size -> [n, 3, padded height, padded width] of `type`: [0,1] with a white border, then
+  /// normalised. Contiguous in NCHW, or in memory order NHWC when channels_last.
+  at::Tensor operator()(const at::Tensor& frames, at::ScalarType type, Normalisation normalisation,
+                        bool channels_last) const;
+
+ private:
+  struct Tables {
+    int count = 0;
+    at::Tensor first;    // [size] int32
+    at::Tensor weights;  // [size, count] float32
+  };
+  static Tables tables(int from, int to, const at::Device& device);
+
+  FrameGeometry geometry_;
+  Tables rows_;  // undefined where nothing is resized
+  Tables columns_;
+};
 
 /// Decoded vectors [n, 3, H, W], padded, float32, float16 or bfloat16 on a CUDA device, of any
 /// strides -> [n, height, width, 3] in the output's size and format, contiguous, on the device.
