@@ -22,9 +22,13 @@ def packets(file, stream):
 @pytest.mark.parametrize("name", ["out.mp4", "out.mov", "out.mkv"])
 def test_audio_is_copied_where_the_container_takes_it(convert, clip, name):
     convert(clip, name)
-    assert packets(name, "0:a") == packets(clip, "0:a")
+    sound, whole = packets(name, "0:a"), packets(clip, "0:a")
+    begin = whole.index(sound[0])
+    # What lies outside the source's edit list, the encoder's delay and padding, is not played.
+    assert begin <= 1 and len(whole) - len(sound) <= 2
+    assert sound == whole[begin:begin + len(sound)]
     times = [[float(row[0]) for row in probed(file, "packet=pts_time", "a:0")] for file in (clip, name)]
-    np.testing.assert_allclose(times[1], times[0], atol=2e-3)
+    np.testing.assert_allclose(times[1], times[0][begin:begin + len(sound)], atol=2e-3)
 
 
 def test_audio_is_encoded_anew_where_the_container_does_not_take_it(convert, clip):

@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from conftest import decoded, ffmpeg, interrupt, probed, wait_for
+from conftest import decoded, ffmpeg, interrupt, wait_for
 
 OUTPUT = 6
 
@@ -17,15 +17,22 @@ def long_clip(clip, tmp_path):
     return tmp_path / "long.mkv"
 
 
+def read(file):
+    channels = pytest.importorskip("OpenEXR").File(file, separate_channels=True).channels()
+    return np.stack([channels[name].pixels for name in "RGB"], -1)
+
+
 @pytest.mark.parametrize("done", [1, 33, 52, 71, 89, 90])
-def test_the_rest_is_the_same_as_in_one_run(convert, long_clip, done):
+def test_the_rest_is_the_same_as_in_one_run_but_for_rounding(convert, long_clip, done):
     convert(long_clip, "whole/%03d.exr", "--exr-type=float")
     pathlib.Path("parts").mkdir()
     for i in range(done):
         pathlib.Path(f"parts/{i:03d}.exr").write_bytes(pathlib.Path(f"whole/{i:03d}.exr").read_bytes())
     convert(long_clip, "parts/%03d.exr", "--exr-type=float", "--resume")
     for i in range(90):
-        assert pathlib.Path(f"parts/{i:03d}.exr").read_bytes() == pathlib.Path(f"whole/{i:03d}.exr").read_bytes(), i
+        difference = np.abs(read(f"parts/{i:03d}.exr") - read(f"whole/{i:03d}.exr"))
+        # At 64 pixels this model makes 1e-3 of float32's rounding (the deepest level has one pixel).
+        assert difference.mean() < 1e-3 and difference.max() < 0.1, i
 
 
 def test_a_run_that_was_killed_is_taken_up(convert, long_clip):
@@ -35,7 +42,21 @@ def test_a_run_that_was_killed_is_taken_up(convert, long_clip):
     interrupt(process, (signal.SIGKILL,))
     assert not pathlib.Path("parts/089.png").exists()
     convert(long_clip, "parts/%03d.png", "--resume")
-    np.testing.assert_array_equal(decoded("parts/%03d.png"), decoded("whole/%03d.png"))
+    assert close(decoded("parts/%03d.png"), decoded("whole/%03d.png"))
+
+
+def test_a_run_that_ctrl_c_finished_is_taken_up_before_its_anchored_end(convert, long_clip):
+    convert(long_clip, "whole/%03d.png")
+    convert(long_clip, "parts/%03d.png", "--frames=48")
+    assert not close(decoded("parts/%03d.png"), decoded("whole/%03d.png")[:48])
+    convert(long_clip, "parts/%03d.png", "--resume")
+    assert close(decoded("parts/%03d.png"), decoded("whole/%03d.png"))
+
+
+def close(a, b):
+    """But for float32's rounding, as above."""
+    difference = np.abs(a.astype(int) - b)
+    return difference.mean() < 0.1 and difference.max() < 16
 
 
 def test_a_resumed_range_of_a_sequence_keeps_numbers(convert, pictures, tmp_path):
@@ -44,7 +65,7 @@ def test_a_resumed_range_of_a_sequence_keeps_numbers(convert, pictures, tmp_path
     convert(pictures, "p-%04d.png", *options, "--frames=7")
     convert(pictures, "p-%04d.png", *options, "--resume")
     assert sorted(p.name for p in tmp_path.glob("p-*")) == [f"p-{i}.png" for i in range(1003, 1013)]
-    np.testing.assert_array_equal(decoded_from("p"), decoded_from("w"))
+    assert close(decoded_from("p"), decoded_from("w"))
 
 
 def decoded_from(prefix):
