@@ -65,7 +65,8 @@ def test_a_resumed_range_of_a_sequence_keeps_numbers(convert, pictures, tmp_path
     convert(pictures, "p-%04d.png", *options, "--frames=7")
     convert(pictures, "p-%04d.png", *options, "--resume")
     assert sorted(p.name for p in tmp_path.glob("p-*")) == [f"p-{i}.png" for i in range(1003, 1013)]
-    assert close(decoded_from("p"), decoded_from("w"))
+    # Three windows of two frames are a short warm-up; frames that were mistaken differ by 40 and more.
+    assert np.abs(decoded_from("p").astype(int) - decoded_from("w")).mean((1, 2, 3)).max() < 2
 
 
 def decoded_from(prefix):
