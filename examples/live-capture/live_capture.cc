@@ -3,6 +3,7 @@
 #include <glib-unix.h>
 #include <gst/gst.h>
 
+#include <csignal>
 #include <cstdio>
 #include <string>
 
@@ -30,12 +31,13 @@ struct Capture {
 };
 
 /// Ends the stream at the source: what was captured still goes through the network, and the muxer
-/// completes the file. As a callback it is called once: with the last handler GLib takes its signal
-/// handling back, so that the second Ctrl-C ends the program at once.
+/// completes the file. From then on a signal ends the program at once, even where the main loop
+/// waits for the network.
 gboolean finish(gpointer data) {
   auto* capture = static_cast<Capture*>(data);
   if (!capture->stopping) {
     capture->stopping = true;
+    for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
     std::printf("finishing the file (Ctrl-C: at once)\n");
     gst_element_send_event(capture->pipeline, gst_event_new_eos());
   }
@@ -62,7 +64,6 @@ gboolean print_statistics(gpointer data) {
     std::printf(", with camera and encoder %.2f s", static_cast<double>(all) / GST_SECOND);
   }
   std::printf("\n");
-  std::fflush(stdout);
   gst_query_unref(query);
   gst_structure_free(stats);
   gst_object_unref(normals);
@@ -230,6 +231,7 @@ bool parse(int* argc, char*** argv, Options* options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a log file shows each line at once
   Options options;
   if (!parse(&argc, &argv, &options)) return 2;
   if (options.version) {

@@ -2,7 +2,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -15,6 +17,7 @@ namespace {
 class Program {
  public:
   Program(const std::string& line, std::string output) : output_(std::move(output)) {
+    std::filesystem::remove(output_);
     process_ = fork();
     if (process_ != 0) return;
     const std::string shell = "exec " + line + " >" + output_ + " 2>&1";
@@ -77,10 +80,7 @@ class Examples : public PipelineTest {
 TEST_F(Examples, AnInterruptedCaptureIsAFileThatPlaysWithEveryFrame) {
   for (const std::string name : {"out.mkv", "out.mp4"}) {
     Program program = live_capture("--output=" + file(name));
-    ASSERT_TRUE(
-        eventually([&] { return program.says("latency") && !program.says("\n0 frames"); }) ||
-        program.says(" dropped"))
-        << program.output();
+    ASSERT_TRUE(eventually([&] { return program.says(" dropped"); })) << program.output();
     program.interrupt();
     ASSERT_EQ(program.wait(), 0) << program.output();
     ASSERT_TRUE(program.says("written: ")) << program.output();
@@ -95,14 +95,14 @@ TEST_F(Examples, AnInterruptedCaptureIsAFileThatPlaysWithEveryFrame) {
 }
 
 TEST_F(Examples, TheSecondInterruptStopsACaptureAtOnce) {
-  Program program = live_capture("--output=" + file("out.mkv"));
+  // At a size at which the frames at hand take seconds.
+  Program program = live_capture("--size=512 --output=" + file("out.mkv"));
   ASSERT_TRUE(eventually([&] { return program.says(" dropped"); })) << program.output();
-  // Both handlers are away then, whatever was printed.
   program.interrupt();
-  g_usleep(20000);
+  ASSERT_TRUE(eventually([&] { return program.says("finishing"); })) << program.output();
   program.interrupt();
   const int status = program.wait();
-  EXPECT_TRUE((WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) || status == 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status << program.output();
 }
 
 TEST_F(Examples, ACaptureEndsAfterItsSeconds) {
