@@ -23,7 +23,7 @@ def parse_arguments():
     parser.add_argument("properties", nargs="*", metavar="property=value")
     parser.add_argument("-o", "--output", type=pathlib.Path, help="FILE.mp4, or lossless FILE.mkv, instead of a window")
     parser.add_argument("--sink", default="autovideosink", help="another sink, e.g. 'fakesink' (%(default)s)")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.output and options.output.suffix not in ENCODERS:
         parser.error(f"--output ends in {' or '.join(ENCODERS)}")
     if options.output and options.output.exists():
