@@ -126,12 +126,27 @@ gboolean on_message(GstBus*, GstMessage* message, gpointer data) {
   return G_SOURCE_CONTINUE;
 }
 
+/// A sink that can open a window here, or null. Not autovideosink: without a display it goes on to
+/// sinks for bare screens, of which DirectFB's ends the program.
+const char* preview_sink() {
+  if (g_getenv("DISPLAY") == nullptr && g_getenv("WAYLAND_DISPLAY") == nullptr) return nullptr;
+  for (const char* name : {"waylandsink", "xvimagesink", "ximagesink"}) {
+    GstElement* sink = gst_element_factory_make(name, nullptr);
+    if (sink == nullptr) continue;
+    const bool usable = gst_element_set_state(sink, GST_STATE_READY) != GST_STATE_CHANGE_FAILURE;
+    gst_element_set_state(sink, GST_STATE_NULL);
+    gst_object_unref(sink);
+    if (usable) return name;
+  }
+  return nullptr;
+}
+
 /// The pipeline; what the user named is set as properties, where no character is special.
 GstElement* make_pipeline(const Options& options, GError** error) {
   const bool test_source =
       options.test_source ||
       (options.device == nullptr && !g_file_test(kDefaultDevice, G_FILE_TEST_EXISTS));
-  const bool preview = g_getenv("DISPLAY") != nullptr || g_getenv("WAYLAND_DISPLAY") != nullptr;
+  const char* preview = preview_sink();
   std::printf("%s, %s\n", test_source ? "test picture" : "camera",
               preview ? "with preview" : "no display, no preview");
   // Frames that come too fast are dropped before the network; the latency is the lowest possible.
@@ -147,10 +162,12 @@ GstElement* make_pipeline(const Options& options, GError** error) {
   line += g_str_has_suffix(options.output, ".mp4") ? "mp4mux" : "matroskamux";
   line += " ! filesink name=file ";
   // A window that is closed, or too slow, is no reason to lose the recording.
-  if (preview)
-    line +=
-        "out. ! errorignore convert-to=not-linked ! queue leaky=downstream max-size-buffers=2 ! "
-        "videoconvert ! autovideosink name=preview sync=false";
+  if (preview != nullptr)
+    line += std::string(
+                "out. ! errorignore convert-to=not-linked ! queue leaky=downstream "
+                "max-size-buffers=2 ! "
+                "videoconvert ! ") +
+            preview + " name=preview sync=false";
 
   GstElement* pipeline = gst_parse_launch(line.c_str(), error);
   if (*error != nullptr) {

@@ -111,6 +111,13 @@ TEST_F(Examples, ACaptureEndsAfterItsSeconds) {
   EXPECT_TRUE(program.says("written: ")) << program.output();
 }
 
+TEST_F(Examples, ADisplayThatIsNotThereOnlyCostsThePreview) {
+  g_setenv("DISPLAY", ":77", TRUE);
+  Program program = live_capture("--seconds=1 --output=" + file("out.mkv"));
+  ASSERT_EQ(program.wait(), 0) << program.output();
+  EXPECT_TRUE(program.says("no preview")) << program.output();
+}
+
 TEST_F(Examples, ACaptureOverwritesNothing) {
   std::ofstream(file("out.mkv")) << "precious";
   Program program = live_capture("--output=" + file("out.mkv"));
