@@ -42,11 +42,13 @@ CHECKPOINT_EVERY = 400.0
 VALIDATE_EVERY = 1500.0
 
 # What each worker trains on in a step: (weight, job), in three phases. Small pictures show the most scenes for the
-# work, stills teach shape, and windows teach the path as it is.
-SMALL = ((0.60, Job(64, 64, 1, 1, 9)), (0.30, Job(128, 128, 1, 1, 3)), (0.10, Job(192, 128, 1, 1, 2)))
+# work, stills teach shape, and windows teach the path as it is; a few small ones keep it in view from the start.
+SMALL = (
+    (0.50, Job(64, 64, 1, 1, 9)), (0.25, Job(128, 128, 1, 1, 3)), (0.10, Job(192, 128, 1, 1, 2)),
+    (0.15, Job(64, 64, 14, 4, 2)))
 STILLS = (
-    (0.60, Job(128, 128, 1, 1, 3)), (0.15, Job(192, 128, 1, 1, 2)), (0.10, Job(128, 192, 1, 1, 2)),
-    (0.15, Job(256, 192, 1, 1, 1)))
+    (0.50, Job(128, 128, 1, 1, 3)), (0.15, Job(192, 128, 1, 1, 2)), (0.10, Job(128, 192, 1, 1, 2)),
+    (0.15, Job(256, 192, 1, 1, 1)), (0.10, Job(64, 64, 14, 4, 2)))
 WINDOWS = (
     (0.20, Job(128, 128, 1, 1, 3)), (0.10, Job(192, 128, 1, 1, 2)), (0.10, Job(256, 192, 1, 1, 1)),
     (0.10, Job(320, 192, 1, 1, 1)), (0.18, Job(128, 128, 14, 4, 1)), (0.12, Job(192, 128, 14, 4, 1)),
