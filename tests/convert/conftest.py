@@ -74,7 +74,9 @@ def model(tmp_path_factory):
 @pytest.fixture
 def convert(request, model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return Converter(request.config.getoption("--converter"), str(model))
+    # Meson names it from the build folder; the tests run in folders of their own.
+    program = request.config.invocation_params.dir / request.config.getoption("--converter")
+    return Converter(str(program), str(model))
 
 
 def ffmpeg(*arguments):
