@@ -29,7 +29,7 @@ class GoogleTestLines:
         self.terminal = terminal
 
     def pytest_runtest_logreport(self, report):
-        name = report.nodeid.split("::", 1)[1].replace(" ", "")
+        name = report.nodeid.split("::", 1)[1].replace(" ", "").replace(",", ";")
         if report.when == "setup":
             self.terminal.write_line(f"\n[ RUN      ] {name}")
         if report.failed or report.skipped or report.when == "call":
