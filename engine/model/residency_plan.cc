@@ -16,22 +16,6 @@ std::string mebibytes(std::uint64_t bytes) {
   return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
 }
 
-const char* name(Stage stage) {
-  switch (stage) {
-    case Stage::Clip:
-      return "clip";
-    case Stage::Encode:
-      return "encode";
-    case Stage::Unet:
-      return "unet";
-    case Stage::Decode:
-      return "decode";
-    case Stage::Load:
-      break;
-  }
-  return "load";
-}
-
 const char* name(Residency mode) {
   switch (mode) {
     case Residency::Resident:
@@ -159,7 +143,7 @@ class Planner {
 
   [[noreturn]] void refuse(std::size_t i, std::uint64_t weights, const std::string& mode) const {
     const std::uint64_t fixed = weights + request_.session;
-    std::string text = std::string("the stage ") + name(kNetworkStages[i]) + " needs " +
+    std::string text = std::string("the stage ") + stage_name(kNetworkStages[i]) + " needs " +
                        mebibytes(fixed + request_.networks[i].working_set) +
                        " of device memory (weights " + mebibytes(weights) + ", working set " +
                        mebibytes(request_.networks[i].working_set) + ", stream " +
@@ -179,14 +163,15 @@ class Planner {
 
 std::string list(const std::vector<Stage>& stages) {
   std::string text;
-  for (const Stage stage : stages) text += (text.empty() ? "" : " ") + std::string(name(stage));
+  for (const Stage stage : stages)
+    text += (text.empty() ? "" : " ") + std::string(stage_name(stage));
   return text.empty() ? "nothing" : text;
 }
 
 std::string list(const std::vector<Upload>& uploads) {
   std::string text;
   for (const Upload& upload : uploads) {
-    text += (text.empty() ? "" : ", ") + std::string(name(upload.network));
+    text += (text.empty() ? "" : ", ") + std::string(stage_name(upload.network));
     if (upload.block) text += "[" + std::to_string(*upload.block) + "]";
     if (upload.slot) text += " in slot " + std::to_string(*upload.slot);
     if (upload.after_block) text += " after [" + std::to_string(*upload.after_block) + "]";
@@ -212,9 +197,9 @@ std::string to_string(const ResidencyPlan& plan) {
   if (!plan.slots.empty())
     text += ", " + std::to_string(plan.slots.size()) + " slot(s) of " + mebibytes(plan.slots[0]);
   for (const StagePlan& stage : plan.stages) {
-    text += std::string("\n  ") + name(stage.stage) + ": drop " + list(stage.drop) + "; upload " +
-            list(stage.uploads) + "; on the device " + list(stage.on_device) + "; meanwhile " +
-            list(stage.prefetch) + "; peak " + mebibytes(stage.peak);
+    text += std::string("\n  ") + stage_name(stage.stage) + ": drop " + list(stage.drop) +
+            "; upload " + list(stage.uploads) + "; on the device " + list(stage.on_device) +
+            "; meanwhile " + list(stage.prefetch) + "; peak " + mebibytes(stage.peak);
   }
   return text;
 }

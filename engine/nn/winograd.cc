@@ -118,12 +118,6 @@ double products_a_picture(int64_t height, int64_t width, int64_t tile) {
   return tiles * static_cast<double>((tile + 2) * (tile + 2));
 }
 
-/// The larger tiles need clearly fewer products unless too much of them lies beyond the edges.
-bool wide_tiles_suit(const at::Tensor& y) {
-  return products_a_picture(y.size(1), y.size(2), 6) <
-         0.93 * products_a_picture(y.size(1), y.size(2), 4);
-}
-
 /// Tiles of four frames of each pixel; neighbouring tiles are neighbouring pixels.
 struct TemporalTiles : Data<float> {
   static constexpr int64_t kPositions = 6;
@@ -350,6 +344,14 @@ bool winograd_suits(const at::Tensor& weight) {
   return weight.scalar_type() == at::kBFloat16 && !cpu_has_bfloat16_matrix_units();
 }
 
+int64_t winograd_tile(at::ScalarType dtype, int64_t height, int64_t width) {
+  if (dtype == at::kFloat) return 4;
+  // The larger tiles need clearly fewer products unless too much of them lies beyond the edges.
+  const bool wide =
+      products_a_picture(height, width, 6) < 0.93 * products_a_picture(height, width, 4);
+  return wide ? 6 : 4;
+}
+
 bool winograd_temporal_suits(const at::Tensor& weight) {
   return weight.scalar_type() == at::kFloat && winograd_suits(weight);
 }
@@ -378,7 +380,7 @@ void WinogradConv::compute(at::Tensor& y, const at::Tensor& x, const at::Tensor&
   const auto& kernels = cpu::winograd_kernels();
   if (x.scalar_type() == at::kFloat) {
     run<SpatialTiles<float, 4>>(kernels.f32, x, packed_, bias_, residual, y, doubled);
-  } else if (wide_tiles_suit(y)) {
+  } else if (winograd_tile(x.scalar_type(), y.size(1), y.size(2)) == 6) {
     run<SpatialTiles<cpu::BFloat16Bits, 6>>(kernels.bf16_wide, x, packed_, bias_, residual, y,
                                             doubled);
   } else {

@@ -1,9 +1,10 @@
-// Convolutions by Winograd's minimal filtering on the CPU: 3x3 of stride 1 by F(4x4,3x3), temporal
-// ones of three taps by F(4,3).
+// Convolutions by Winograd's minimal filtering on the CPU: 3x3 of stride 1 by F(4x4,3x3) or
+// F(6x6,3x3), temporal ones of three taps by F(4,3).
 //
-// A quarter, and half, of the multiplications of the direct convolutions, in float32 whatever the
-// type of the data: on processors without bfloat16 matrix units that is faster than direct
-// bfloat16, and more exact. The weights stay as small as they are and are transformed in each call.
+// A quarter or a fifth, and half, of the multiplications of the direct convolutions, in float32
+// whatever the type of the data: on processors without bfloat16 matrix units that is faster than
+// direct bfloat16, and more exact. The weights stay as small as they are and are transformed in
+// each call.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,6 +16,10 @@ bool winograd_suits(const at::Tensor& weight);
 /// The same for a temporal layer's [out, in, 3]: in float32 only, since halving the multiplications
 /// does not make up for leaving the bfloat16 instructions.
 bool winograd_temporal_suits(const at::Tensor& weight);
+
+/// The side of the output tiles that a picture of that size is computed in: 4 or, of large pictures
+/// in bfloat16, 6. A tile takes (side + 2)^2 products.
+int64_t winograd_tile(at::ScalarType dtype, int64_t height, int64_t width);
 
 class WinogradConv {
  public:

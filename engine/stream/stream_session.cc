@@ -111,22 +111,6 @@ void use_threads(int threads) {
 
 }  // namespace
 
-const char* stage_name(Stage stage) {
-  switch (stage) {
-    case Stage::Load:
-      return "load";
-    case Stage::Clip:
-      return "clip";
-    case Stage::Encode:
-      return "encode";
-    case Stage::Unet:
-      return "unet";
-    case Stage::Decode:
-      return "decode";
-  }
-  return "";
-}
-
 StreamSession::Clip::Clip(const FrameGeometry& geometry, const SessionOptions& options)
     : geometry(geometry),
       schedule(options.window_size, options.step_size, options.tail_mode),

@@ -55,6 +55,10 @@ Methods methods_in(at::ScalarType dtype) {
               [=](int in, int out) {
                 return winograd_suits(shaped({out, in, 3, 3}, dtype));
               },
+          .winograd_tile =
+              [=](int height, int width) {
+                return static_cast<int>(winograd_tile(dtype, height, width));
+              },
           .temporal_winograd =
               [=](int channels) {
                 return winograd_temporal_suits(shaped({channels, channels, 3}, dtype));

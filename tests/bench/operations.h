@@ -39,8 +39,10 @@ struct Grid {
 /// How the engine computes in one type on one machine.
 struct Methods {
   int element_size = 4;  ///< bytes
-  /// Which 3x3 convolutions of stride 1 go by F(4x4,3x3): 36 products for 16 outputs.
+  /// Which 3x3 convolutions of stride 1 go by Winograd's method.
   std::function<bool(int in, int out)> winograd = [](int, int) { return false; };
+  /// The side t of their tiles: (t+2)^2 products for t^2 outputs.
+  std::function<int(int height, int width)> winograd_tile = [](int, int) { return 4; };
   /// Which temporal convolutions go by F(4,3): 6 products for 4 outputs.
   std::function<bool(int channels)> temporal_winograd = [](int) { return false; };
 };

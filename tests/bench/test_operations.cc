@@ -61,6 +61,13 @@ TEST(Operations, WinogradDoesAQuarterOfTheProductsOfWholeTiles) {
   EXPECT_EQ(work.performed, work.direct / 4);
 }
 
+TEST(Operations, WinogradsLargeTilesDoStillFewerProducts) {
+  Methods methods = all_winograd();
+  methods.winograd_tile = [](int, int) { return 6; };
+  const Work work = Operations(methods).convolution({3, 12, 18}, 64, 96);
+  EXPECT_EQ(work.performed, 2.0 * 64 * (3 * 2 * 3) * 64 * 96);
+}
+
 TEST(Operations, WinogradDoesCutTilesWhole) {
   const Operations operations(all_winograd());
   EXPECT_EQ(operations.convolution({1, 5, 9}, 32, 32).performed,

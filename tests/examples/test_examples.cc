@@ -1,9 +1,5 @@
 // The example programs as their users run them.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -12,42 +8,6 @@
 
 namespace normalcrafter {
 namespace {
-
-/// A program with its output in a file; killed if it outlives the test.
-class Program {
- public:
-  Program(const std::string& line, std::string output) : output_(std::move(output)) {
-    std::filesystem::remove(output_);
-    process_ = fork();
-    if (process_ != 0) return;
-    const std::string shell = "exec " + line + " >" + output_ + " 2>&1";
-    execl("/bin/sh", "sh", "-c", shell.c_str(), nullptr);
-    _exit(127);
-  }
-  ~Program() {
-    if (process_ == 0) return;
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
-  void interrupt() const { kill(process_, SIGINT); }
-  /// waitpid's status; -1 if the program does not end.
-  int wait() {
-    int status = -1;
-    if (!eventually([&] { return waitpid(process_, &status, WNOHANG) == process_; })) return -1;
-    process_ = 0;
-    return status;
-  }
-  std::string output() const {
-    std::ostringstream text;
-    text << std::ifstream(output_).rdbuf();
-    return text.str();
-  }
-  bool says(const std::string& text) const { return output().find(text) != std::string::npos; }
-
- private:
-  std::string output_;
-  pid_t process_ = 0;
-};
 
 class Examples : public PipelineTest {
  protected:

@@ -1,8 +1,13 @@
 #include "pipeline.h"
 
+#include <sys/wait.h>
+
 #include <chrono>
+#include <csignal>
 #include <fstream>
+#include <sstream>
 #include <thread>
+#include <utility>
 
 namespace normalcrafter {
 namespace {
@@ -179,6 +184,41 @@ void PipelineTest::write_model(const std::string& directory, int channels) {
                nullptr, nullptr, &status, &error);
   ASSERT_EQ(error, nullptr) << error->message;
   ASSERT_EQ(status, 0) << model_writer();
+}
+
+Program::Program(const std::string& line, std::string output) : output_(std::move(output)) {
+  std::filesystem::remove(output_);
+  std::string shell = "exec " + line + " >" + output_ + " 2>&1";
+  char name[] = "/bin/sh";
+  char option[] = "-c";
+  char* arguments[] = {name, option, shell.data(), nullptr};
+  GError* error = nullptr;
+  g_spawn_async(nullptr, arguments, nullptr, G_SPAWN_DO_NOT_REAP_CHILD, nullptr, nullptr, &process_,
+                &error);
+  EXPECT_EQ(error, nullptr) << error->message;
+}
+
+Program::~Program() {
+  if (process_ == 0) return;
+  kill(process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+}
+
+void Program::interrupt() const {
+  kill(process_, SIGINT);
+}
+
+int Program::wait() {
+  int status = -1;
+  if (!eventually([&] { return waitpid(process_, &status, WNOHANG) == process_; })) return -1;
+  process_ = 0;
+  return status;
+}
+
+std::string Program::output() const {
+  std::ostringstream text;
+  text << std::ifstream(output_).rdbuf();
+  return text.str();
 }
 
 std::string PipelineTest::model() {

@@ -70,6 +70,24 @@ class Pipeline {
 /// True as soon as `condition` holds; false after 20 s.
 bool eventually(const std::function<bool()>& condition);
 
+/// A program with its output in a file; killed if it outlives the test.
+class Program {
+ public:
+  /// `line` as a shell reads it: one command.
+  Program(const std::string& line, std::string output);
+  ~Program();
+  Program(const Program&) = delete;
+  void interrupt() const;
+  /// waitpid's status; -1 if the program does not end.
+  int wait();
+  std::string output() const;
+  bool says(const std::string& text) const { return output().find(text) != std::string::npos; }
+
+ private:
+  std::string output_;
+  GPid process_ = 0;
+};
+
 class PipelineTest : public testing::Test {
  protected:
   void SetUp() override;

@@ -1,47 +1,10 @@
 // Sources that do not wait.
-#include <sys/wait.h>
-
-#include <csignal>
-
 #include "pipeline.h"
 
 namespace normalcrafter {
 namespace {
 
 class Live : public PipelineTest {};
-
-/// gst-launch-1.0, killed if it outlives the test.
-class Launch {
- public:
-  explicit Launch(const std::string& line) {
-    gchar** arguments = nullptr;
-    GError* error = nullptr;
-    EXPECT_TRUE(
-        g_shell_parse_argv(("gst-launch-1.0 -e " + line).c_str(), nullptr, &arguments, &error));
-    g_spawn_async(nullptr, arguments, nullptr,
-                  static_cast<GSpawnFlags>(G_SPAWN_SEARCH_PATH | G_SPAWN_DO_NOT_REAP_CHILD |
-                                           G_SPAWN_STDOUT_TO_DEV_NULL),
-                  nullptr, nullptr, &process_, &error);
-    EXPECT_EQ(error, nullptr) << error->message;
-    g_strfreev(arguments);
-  }
-  ~Launch() {
-    if (process_ == 0) return;
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
-  void interrupt() const { kill(process_, SIGINT); }
-  /// The exit status; -1 if it does not come.
-  int wait() {
-    int status = -1;
-    if (!eventually([&] { return waitpid(process_, &status, WNOHANG) == process_; })) return -1;
-    process_ = 0;
-    return status;
-  }
-
- private:
-  GPid process_ = 0;
-};
 
 std::uintmax_t size_of(const std::string& file) {
   std::error_code ignored;
@@ -51,14 +14,16 @@ std::uintmax_t size_of(const std::string& file) {
 
 TEST_F(Live, ARecordingInterruptedByTheUserIsAWholeFile) {
   // Counts what entered; matroskamux's file grows as it goes.
-  Launch launch(
-      "videotestsrc is-live=true ! video/x-raw,format=RGB,width=32,height=32,framerate=25/1 ! tee "
+  Program launch(
+      "gst-launch-1.0 -e videotestsrc is-live=true ! "
+      "video/x-raw,format=RGB,width=32,height=32,framerate=25/1 ! tee "
       "name=t t. ! queue ! matroskamux streamable=true ! filesink buffer-mode=unbuffered "
       "location=" +
-      file("in.mkv") + " t. ! queue !" + normals() +
-      "! videoconvert ! video/x-raw,format=Y444 ! x264enc speed-preset=ultrafast "
-      "tune=zerolatency ! mp4mux ! filesink location=" +
-      file("out.mp4"));
+          file("in.mkv") + " t. ! queue !" + normals() +
+          "! videoconvert ! video/x-raw,format=Y444 ! x264enc speed-preset=ultrafast "
+          "tune=zerolatency ! mp4mux ! filesink location=" +
+          file("out.mp4"),
+      file("log"));
   ASSERT_TRUE(eventually([&] { return size_of(file("in.mkv")) > 20 * 32 * 32 * 3; }));
   launch.interrupt();
   ASSERT_EQ(launch.wait(), 0);
