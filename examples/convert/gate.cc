@@ -70,23 +70,43 @@ void Gate::set_beginning(std::int64_t running_time) {
   gst_pad_set_offset(pad_, -running_time);
 }
 
-GstPadProbeReturn Gate::on_buffer(GstPad* pad, GstPadProbeInfo* info, gpointer self) {
-  switch (static_cast<Gate*>(self)->judge(GST_PAD_PROBE_INFO_BUFFER(info))) {
+GstPadProbeReturn Gate::on_buffer(GstPad*, GstPadProbeInfo* info, gpointer self) {
+  auto* gate = static_cast<Gate*>(self);
+  if (gate->ended_) {
+    // So that the source stops too.
+    gst_buffer_unref(GST_PAD_PROBE_INFO_BUFFER(info));
+    GST_PAD_PROBE_INFO_FLOW_RETURN(info) = GST_FLOW_EOS;
+    return GST_PAD_PROBE_HANDLED;
+  }
+  switch (gate->judge(GST_PAD_PROBE_INFO_BUFFER(info))) {
     case FrameRange::Verdict::Pass:
       return GST_PAD_PROBE_OK;
     case FrameRange::Verdict::Skip:
-      return GST_PAD_PROBE_DROP;
+      break;
     case FrameRange::Verdict::End:
-      // The pad refuses what comes after that, so that the source stops too.
-      gst_pad_push_event(pad, gst_event_new_eos());
-      return GST_PAD_PROBE_DROP;
+      gate->end();
+      break;
   }
-  return GST_PAD_PROBE_OK;
+  return GST_PAD_PROBE_DROP;
+}
+
+/// Not by an event on our own pad: it would refuse the tags that a source may still send, and a
+/// decoder takes that for a fault.
+void Gate::end() {
+  on_end();
+  ended_ = true;
+  GstPad* next = gst_pad_get_peer(pad_);
+  gst_pad_send_event(next, gst_event_new_eos());
+  gst_object_unref(next);
 }
 
 GstPadProbeReturn Gate::on_event(GstPad*, GstPadProbeInfo* info, gpointer self) {
-  if (GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) == GST_EVENT_EOS)
-    static_cast<Gate*>(self)->on_end();
+  auto* gate = static_cast<Gate*>(self);
+  if (gate->ended_) return GST_PAD_PROBE_DROP;
+  if (GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) == GST_EVENT_EOS) {
+    gate->on_end();
+    gate->ended_ = true;
+  }
   return GST_PAD_PROBE_OK;
 }
 

@@ -45,8 +45,10 @@ class Gate {
  private:
   static GstPadProbeReturn on_buffer(GstPad* pad, GstPadProbeInfo* info, gpointer self);
   static GstPadProbeReturn on_event(GstPad* pad, GstPadProbeInfo* info, gpointer self);
+  void end();
 
   GstPad* pad_;
+  std::atomic<bool> ended_{false};  ///< nothing comes after it
   std::mutex mutex_;
   gulong block_;
   gulong probes_[3];
