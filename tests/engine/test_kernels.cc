@@ -2,6 +2,8 @@
 // it would choose, against plain loops in double.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <random>
 #include <string>
@@ -16,16 +18,19 @@ namespace {
 using Floats = std::vector<float>;
 
 struct KernelSet {
+  const AttentionKernels* attention;
   const Kernels* kernels;
   const GemmKernels* gemm;
   const WinogradKernels* winograd;
 };
 
 std::vector<KernelSet> runnable_sets() {
-  std::vector<KernelSet> sets = {{&kernels_baseline, &gemm_baseline, &winograd_baseline}};
+  std::vector<KernelSet> sets = {
+      {&attention_baseline, &kernels_baseline, &gemm_baseline, &winograd_baseline}};
 #ifdef NORMALCRAFTER_X86_KERNELS
-  if (runs_avx2()) sets.push_back({&kernels_avx2, &gemm_avx2, &winograd_avx2});
-  if (runs_avx512()) sets.push_back({&kernels_avx512, &gemm_avx512, &winograd_avx512});
+  if (runs_avx2()) sets.push_back({&attention_avx2, &kernels_avx2, &gemm_avx2, &winograd_avx2});
+  if (runs_avx512())
+    sets.push_back({&attention_avx512, &kernels_avx512, &gemm_avx512, &winograd_avx512});
 #endif
   return sets;
 }
@@ -40,6 +45,7 @@ Floats noise(std::size_t count, float deviation = 1) {
 
 class EveryInstructionSet : public ::testing::TestWithParam<KernelSet> {
  protected:
+  const AttentionKernels& attention() const { return *GetParam().attention; }
   const Kernels& kernels() const { return *GetParam().kernels; }
   const GemmKernels& gemm() const { return *GetParam().gemm; }
   const WinogradKernels& winograd() const { return *GetParam().winograd; }
@@ -128,6 +134,117 @@ TEST_P(EveryInstructionSet, MultipliesAnyNumberOfRowsFromABiasOrOnTopOfASum) {
     }
   }
 }
+
+/// Rows of q, k, v and of the result that lie further apart than they are long.
+template <typename T>
+struct AttentionCase {
+  int queries, keys, depth, stride;
+  std::vector<T> q, k, v, out;
+
+  AttentionCase(int query_count, int key_count, int width, T (*element)(float))
+      : queries(query_count), keys(key_count), depth(width), stride(width + 6) {
+    const auto values = [&](int rows, float deviation) {
+      std::vector<T> result;
+      for (const float value : noise(rows * stride, deviation)) result.push_back(element(value));
+      return result;
+    };
+    q = values(queries, 2);  // so that some weights are near 1
+    k = values(keys, 1);
+    v = values(keys, 1);
+    out = values(queries, 1);
+  }
+
+  void run(const AttentionKernel<T>& kernel) {
+    Floats scratch(kernel.scratch(keys, depth));
+    kernel.attend({.q = q.data(),
+                   .k = k.data(),
+                   .v = v.data(),
+                   .out = out.data(),
+                   .q_stride = stride,
+                   .k_stride = stride,
+                   .v_stride = stride,
+                   .out_stride = stride,
+                   .queries = queries,
+                   .keys = keys,
+                   .depth = depth,
+                   .scale = 1 / std::sqrt(static_cast<float>(depth))},
+                  scratch.data());
+  }
+
+  /// One row of the result, by its definition. number: an element's value.
+  std::vector<double> expected(int query, double (*number)(T)) const {
+    std::vector<double> weights(keys);
+    double most = -1e30;
+    for (int j = 0; j < keys; ++j) {
+      for (int c = 0; c < depth; ++c)
+        weights[j] += number(q[query * stride + c]) * number(k[j * stride + c]);
+      weights[j] /= std::sqrt(static_cast<double>(depth));
+      most = std::max(most, weights[j]);
+    }
+    double sum = 0;
+    for (double& weight : weights) sum += weight = std::exp(weight - most);
+    std::vector<double> row(depth);
+    for (int j = 0; j < keys; ++j) {
+      for (int c = 0; c < depth; ++c) row[c] += weights[j] / sum * number(v[j * stride + c]);
+    }
+    return row;
+  }
+
+  void check(double (*number)(T), double tolerance) const {
+    for (int query = 0; query < queries; ++query) {
+      const auto row = expected(query, number);
+      for (int c = 0; c < depth; ++c)
+        ASSERT_NEAR(number(out[query * stride + c]), row[c], tolerance)
+            << queries << " queries, " << keys << " keys of " << depth << ": " << query << ", "
+            << c;
+    }
+  }
+};
+
+struct AttentionSize {
+  int queries, keys, depth;
+};
+// Fewer and more than a block of queries, of keys, and than a panel of columns.
+constexpr AttentionSize kAttentionSizes[] = {{1, 1, 2},     {1, 257, 80},  {14, 14, 64},
+                                             {25, 31, 16},  {30, 257, 80}, {7, 900, 64},
+                                             {24, 384, 40}, {3, 770, 130}};
+
+TEST_P(EveryInstructionSet, AttendsToAnyNumberOfKeys) {
+  for (const auto& [queries, keys, depth] : kAttentionSizes) {
+    AttentionCase<float> one(queries, keys, depth, [](float value) { return value; });
+    one.run(attention().f32);
+    one.check([](float value) -> double { return value; }, 1e-5);
+  }
+}
+
+TEST_P(EveryInstructionSet, WritesNothingBesideTheRowsOfAttention) {
+  AttentionCase<float> one(5, 40, 18, [](float value) { return value; });
+  const Floats before = one.out;
+  one.run(attention().f32);
+  for (int at = 0; at < 5 * one.stride; ++at) {
+    if (at % one.stride >= one.depth) {
+      ASSERT_EQ(one.out[at], before[at]);
+    }
+  }
+}
+
+#ifdef NORMALCRAFTER_X86_KERNELS
+TEST(BFloat16Attention, DiffersByItsOwnRounding) {
+  if (!runs_avx512bf16()) GTEST_SKIP() << "no avx512_bf16 here";
+  const auto rounded = [](float value) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+    return static_cast<BFloat16Bits>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+  };
+  for (const auto& [queries, keys, depth] : kAttentionSizes) {
+    AttentionCase<BFloat16Bits> one(queries, keys, depth, rounded);
+    one.run(attention_avx512bf16.bf16);
+    // Values up to 4, and weights of 8 bits each.
+    one.check(
+        [](BFloat16Bits bits) -> double { return std::bit_cast<float>(std::uint32_t{bits} << 16); },
+        0.02);
+  }
+}
+#endif
 
 /// One tile through the three steps: v [positions, in] times u [positions, in, panel] is m.
 void multiply_positions(const GemmKernels& set, int positions, int in, const Floats& v,

@@ -337,6 +337,35 @@ TEST(SelfAttention, BFloat16DiffersByItsOwnRoundingOnly) {
   EXPECT_LT(worst(y, exact), 0.02);  // values up to 4, of 8 bits
 }
 
+TEST(SelfAttention, EqualsItsDefinitionForAnyNumberOfQueriesAndKeys) {
+  const auto exact = [](const at::Tensor& t) { return t.to(at::kDouble); };
+  for (const auto& [queries, keys, channels, heads] : {std::tuple{1, 257, 160, 2},
+                                                       {257, 257, 160, 2},
+                                                       {14, 14, 192, 3},
+                                                       {1030, 1030, 64, 1},
+                                                       {40, 33, 21, 3}}) {  // 7 a head is odd
+    const at::Tensor q = noise({2, queries, channels});
+    const at::Tensor kv = noise({2, keys, 2 * channels});  // views, as of a joined projection
+    const auto parts = kv.chunk(2, -1);
+    const at::Tensor y = attend(q, parts[0], parts[1], heads);
+    const at::Tensor expected = attend(exact(q), exact(parts[0]), exact(parts[1]), heads);
+    EXPECT_LT(worst(y, expected), 1e-5) << queries << " queries, " << keys << " keys";
+  }
+}
+
+TEST(SelfAttention, DoesNotDependOnTheNumberOfThreads) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor x = noise({1, 300, 128}).to(dtype);
+    const int threads = at::get_num_threads();
+    at::set_num_threads(1);
+    const at::Tensor one = attend(x, x, x, 1);
+    at::set_num_threads(3);
+    const at::Tensor three = attend(x, x, x, 1);
+    at::set_num_threads(threads);
+    EXPECT_TRUE(at::equal(one, three)) << dtype;
+  }
+}
+
 TEST(SelfAttention, AcrossFramesIsAttentionOfTransposedData) {
   RandomWeights weights;
   const SelfAttention attention(Weights(weights), 64, 2);

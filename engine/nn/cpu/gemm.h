@@ -1,18 +1,23 @@
-// Matrix products in float32 on the CPU, of a matrix of rows with weights packed in panels of
-// output channels. Chosen at run time like kernels.h, and likewise raw pointers only.
+// Matrix products on the CPU, of a matrix of rows with one that is packed in panels of columns.
+// Chosen at run time like kernels.h, and likewise raw pointers only.
 #pragma once
 
 #include <cstdint>
 
 namespace normalcrafter::cpu {
 
-/// c [rows, panel] = a [rows, depth] x b [depth, panel], or added to what c holds.
+/// Two bfloat16 that follow each other, the first one in the lower bits.
+using BFloat16Pair [[gnu::may_alias]] = std::uint32_t;
+
+/// c [rows, panel] = a [rows, depth] x b [depth, panel], or added to what c holds. T is float, or
+/// BFloat16Pair: then `depth` counts pairs.
+template <typename T>
 struct GemmBlock {
-  const float* a = nullptr;
+  const T* a = nullptr;
   std::int64_t a_stride = 0;  ///< from row to row
   std::int64_t rows = 0;
   std::int64_t depth = 0;
-  const float* b = nullptr;
+  const T* b = nullptr;
   float* c = nullptr;
   std::int64_t c_stride = 0;
   const float* bias = nullptr;  ///< [panel], what every row of c begins with; null: zero
@@ -21,7 +26,7 @@ struct GemmBlock {
 
 struct GemmKernels {
   int panel;  ///< columns of b and c
-  void (*multiply)(const GemmBlock& block);
+  void (*multiply)(const GemmBlock<float>& block);
 };
 
 /// Rows that make full use of every set's kernel: a multiple of what each takes at once.

@@ -13,6 +13,10 @@ bool runs_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
+
+bool runs_avx512bf16() {
+  return runs_avx512() && __builtin_cpu_supports("avx512bf16");
+}
 #else
 bool runs_avx2() {
   return false;
@@ -20,11 +24,15 @@ bool runs_avx2() {
 bool runs_avx512() {
   return false;
 }
+bool runs_avx512bf16() {
+  return false;
+}
 #endif
 
 namespace {
 
 struct Sets {
+  const AttentionKernels* attention = &attention_baseline;
   const Kernels* kernels = &kernels_baseline;
   const GemmKernels* gemm = &gemm_baseline;
   const WinogradKernels* winograd = &winograd_baseline;
@@ -32,8 +40,10 @@ struct Sets {
 
 Sets best_sets() {
 #ifdef NORMALCRAFTER_X86_KERNELS
-  if (runs_avx512()) return {&kernels_avx512, &gemm_avx512, &winograd_avx512};
-  if (runs_avx2()) return {&kernels_avx2, &gemm_avx2, &winograd_avx2};
+  if (runs_avx512())
+    return {runs_avx512bf16() ? &attention_avx512bf16 : &attention_avx512, &kernels_avx512,
+            &gemm_avx512, &winograd_avx512};
+  if (runs_avx2()) return {&attention_avx2, &kernels_avx2, &gemm_avx2, &winograd_avx2};
 #endif
   return {};
 }
@@ -45,6 +55,9 @@ const Sets& sets() {
 
 }  // namespace
 
+const AttentionKernels& attention_kernels() {
+  return *sets().attention;
+}
 const Kernels& kernels() {
   return *sets().kernels;
 }
