@@ -17,6 +17,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "tests" / "reference"
 WAIT_POLICY = "passive"  # of OpenMP's threads: what the GStreamer plugin sets
+DEMO_MODEL = ROOT / "models" / "demo"
 SMALL_MODEL = "four-level"  # of models.py: the released depth with every width at its least
 
 
@@ -104,20 +105,21 @@ def positive(text):
     return value
 
 
-def parser(description, width, height):
+def parser(description, width, height, has_bars=True):
     """With the options that all scripts have."""
     result = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     result.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="build directory (build/)")
     result.add_argument("--width", type=positive, default=width, help=f"of the pictures ({width})")
     result.add_argument("--height", type=positive, default=height, help=f"of the pictures ({height})")
     result.add_argument("--threads", type=positive, default=2, help="threads of the networks (2)")
-    result.add_argument("--bars", action="store_true", help="judge the result; the exit status tells too")
+    if has_bars:
+        result.add_argument("--bars", action="store_true", help="judge the result; the exit status tells too")
     result.add_argument("--json", type=pathlib.Path, help="file for the results")
     return result
 
 
-def add_model(parser):
-    parser.add_argument("--model", default=SMALL_MODEL, help=f"a directory, or a name of models.py ({SMALL_MODEL})")
+def add_model(parser, default=SMALL_MODEL):
+    parser.add_argument("--model", default=default, help=f"a directory, or a name of models.py ({default})")
     parser.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto")
 
 

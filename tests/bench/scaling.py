@@ -4,7 +4,7 @@
 
 Each length is a process of its own: gst-launch-1.0 with a test picture, the element and a sink that keeps nothing.
 "s/more" is what each frame beyond the length before took: without what a process takes to start. Processor time tells
-whether other programs were in the way. Without --model it is a small one with random weights.
+whether other programs were in the way. Without --model it is the demo model.
 """
 
 import pathlib
@@ -51,7 +51,7 @@ def bars(rows):
 
 def main():
     parser = measuring.parser(__doc__, 128, 128)
-    measuring.add_model(parser)
+    measuring.add_model(parser, measuring.DEMO_MODEL)
     parser.add_argument("--frames", nargs="+", type=measuring.positive, default=LENGTHS, help="lengths of the clips")
     options = measuring.parse(parser)
 

@@ -118,7 +118,17 @@ def test_clips_of_growing_length_are_timed(workshop, tmp_path):
     assert rows[1]["peak_ratio"] == pytest.approx(rows[1]["peak_bytes"] / rows[0]["peak_bytes"])
 
 
-@pytest.mark.parametrize("name", ["compare.py", "overhead.py", "scaling.py"])
+def test_each_setting_that_is_about_memory_is_measured(workshop, tmp_path):
+    file = tmp_path / "memory.json"
+    done = script("memory.py", workshop, "--model", workshop.model("two-level"), "--width", 128, "--height", 64,
+                  "--frames", 2, "--json", file)
+    rows = content(done, file)["results"]
+    assert rows[0]["settings"] == []
+    assert ["max-resolution=64"] in [row["settings"] for row in rows]
+    assert all(row["peak_bytes"] > 0 and row["seconds"] > 0 for row in rows)
+
+
+@pytest.mark.parametrize("name", ["compare.py", "memory.py", "overhead.py", "scaling.py"])
 def test_a_script_refuses_before_it_runs(name, workshop, tmp_path):
     done = script(name, workshop, "--model", tmp_path, "--json", tmp_path / "none" / "x.json")
     assert done.returncode == 2
