@@ -60,6 +60,27 @@ GstClockTime frame_duration(const GstVideoInfo& info) {
                                    GST_VIDEO_INFO_FPS_N(&info));
 }
 
+void add_device_stats(GstStructure* stats, const DeviceStats& device) {
+  gst_structure_set(
+      stats, "device-allocated-bytes", G_TYPE_UINT64, static_cast<guint64>(device.memory.allocated),
+      "device-reserved-bytes", G_TYPE_UINT64, static_cast<guint64>(device.memory.reserved),
+      "device-peak-bytes", G_TYPE_UINT64, static_cast<guint64>(device.memory.peak), nullptr);
+  static constexpr struct {
+    Stage stage;
+    const char* bytes;
+    const char* seconds;
+  } kUploads[] = {{Stage::Clip, "clip-upload-bytes", "clip-upload-seconds"},
+                  {Stage::Encode, "encode-upload-bytes", "encode-upload-seconds"},
+                  {Stage::Unet, "unet-upload-bytes", "unet-upload-seconds"},
+                  {Stage::Decode, "decode-upload-bytes", "decode-upload-seconds"}};
+  for (const auto& upload : kUploads) {
+    const int stage = static_cast<int>(upload.stage);
+    gst_structure_set(stats, upload.bytes, G_TYPE_UINT64,
+                      static_cast<guint64>(device.upload_bytes[stage]), upload.seconds,
+                      G_TYPE_DOUBLE, device.upload_seconds[stage], nullptr);
+  }
+}
+
 double network_seconds(const SessionStats& stats) {
   double seconds = 0;
   for (int stage = 0; stage < kStageCount; ++stage) {
@@ -167,11 +188,7 @@ void ElementCore::open_model() {
   const ModelOptions options = model_options();
   {
     const std::lock_guard lock(mutex_);
-    const bool same = options.directory == model_options_.directory &&
-                      options.base_directory == model_options_.base_directory &&
-                      options.device == model_options_.device &&
-                      options.dtype == model_options_.dtype;
-    if (model_ && same) return;
+    if (model_ && options == model_options_) return;
   }
   release();
   std::shared_ptr<Model> model = engine_->open_model(options, log_to(element()));
@@ -280,6 +297,7 @@ GstStructure* ElementCore::stats() const {
                       G_TYPE_STRING, info.device.c_str(), "device-name", G_TYPE_STRING,
                       info.device_name.c_str(), "dtype", G_TYPE_STRING, dtype_name(info.dtype),
                       nullptr);
+    if (info.device != "cpu") add_device_stats(stats, model->device_stats());
   }
   return stats;
 }

@@ -10,6 +10,9 @@ enum Property : guint {
   kBaseModel,
   kDevice,
   kDtype,
+  kVaeDtype,
+  kAllowTf32,
+  kDeterministic,
   kOffloadMode,
   kOffloadAfter,
   kWindowSize,
@@ -62,6 +65,9 @@ GType offload_mode_type() {
   static const GEnumValue values[] = {
       {number(OffloadMode::Staged), "Only the active network is on the device", "staged"},
       {number(OffloadMode::Resident), "All networks stay on the device", "resident"},
+      {number(OffloadMode::Streamed),
+       "As staged, and of the UNet only two blocks at a time (CPU: the same as staged)",
+       "streamed"},
       {0, nullptr, nullptr}};
   static const GType type = register_enum("GstNormalCrafterOffloadMode", values);
   return type;
@@ -173,9 +179,21 @@ void install_model_properties(Installer& install) {
   install.choice(kDtype, "dtype", "Number type",
                  "Type that the networks compute in; the smaller ones need less memory and time",
                  dtype_type(), number(Dtype::Auto));
+  install.choice(kVaeDtype, "vae-dtype", "VAE number type",
+                 "Type that the VAE computes in; auto: that of 'dtype', but float32 in place of "
+                 "float16 where the VAE's configuration asks for it",
+                 dtype_type(), number(Dtype::Auto));
+  install.flag(kAllowTf32, "allow-tf32", "Allow TF32",
+               "Let a CUDA GPU round the factors of float32 products to 10 bits of mantissa: "
+               "faster, less exact; for the whole process",
+               false, Installer::kReady);
+  install.flag(kDeterministic, "deterministic", "Deterministic",
+               "Choose a CUDA GPU's kernels so that equal inputs give equal bits; false: cuDNN "
+               "tries them and takes the fastest; for the whole process",
+               true, Installer::kReady);
   install.choice(kOffloadMode, "offload-mode", "Offload mode",
-                 "Which networks stay on the device between their turns; staged needs the least "
-                 "memory, resident the least time",
+                 "Which networks stay on the device between their turns; resident needs the least "
+                 "time, streamed the least memory (for GPUs of less than 6 GB)",
                  offload_mode_type(), number(OffloadMode::Staged));
   install.flag(kOffloadAfter, "offload-after", "Offload after",
                "Give the networks' memory back when a clip has ended and at PAUSED to READY; the "
@@ -297,6 +315,15 @@ bool set_model_setting(ModelOptions& model, guint id, const GValue* value) {
       return true;
     case kDtype:
       assign_enum(model.dtype, value);
+      return true;
+    case kVaeDtype:
+      assign_enum(model.vae_dtype, value);
+      return true;
+    case kAllowTf32:
+      model.allow_tf32 = g_value_get_boolean(value);
+      return true;
+    case kDeterministic:
+      model.deterministic = g_value_get_boolean(value);
       return true;
     default:
       return false;
@@ -476,6 +503,15 @@ bool get_setting(const Settings& settings, guint id, GValue* value) {
       return true;
     case kDtype:
       g_value_set_enum(value, number(settings.model.dtype));
+      return true;
+    case kVaeDtype:
+      g_value_set_enum(value, number(settings.model.vae_dtype));
+      return true;
+    case kAllowTf32:
+      g_value_set_boolean(value, settings.model.allow_tf32);
+      return true;
+    case kDeterministic:
+      g_value_set_boolean(value, settings.model.deterministic);
       return true;
     case kLeaky:
       g_value_set_enum(value, number(settings.leaky));

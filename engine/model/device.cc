@@ -2,12 +2,15 @@
 
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <charconv>
 #include <exception>
 #include <fstream>
 
 #include "nn/cpu_features.h"
+#include "nn/cuda/runtime.h"
+#include "nn/cuda/tensors.h"
 #include "normalcrafter/error.h"
 
 namespace normalcrafter {
@@ -37,14 +40,28 @@ std::uint64_t peak_resident_set() {
   return 0;
 }
 
+// What LibTorch says when CUDA is started nevertheless.
+std::string reason_without_device() {
+  try {
+    at::detail::getCUDAHooks().init();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool mentions(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
 at::Device cuda_device(const std::string& name, int index) {
   const int count = cuda_devices();
   if (count == 0) {
+    const bool built = c10::impl::hasDeviceGuardImpl(at::kCUDA);
     throw Error(ErrorCode::DeviceUnavailable,
-                "device \"" + name + "\" was asked for, but " +
-                    (at::hasCUDA() ? "no CUDA device is present"
-                                   : "this LibTorch is built without CUDA or finds no driver") +
-                    "; use device=cpu or auto, or install the CUDA build of LibTorch");
+                no_cuda_message(name, built, built ? reason_without_device() : ""));
   }
   if (index >= count) {
     throw Error(ErrorCode::DeviceUnavailable, "device \"" + name + "\" was asked for, but only " +
@@ -63,6 +80,41 @@ at::Device resolve_device(const std::string& name) {
   if (name.starts_with("cuda:")) return cuda_device(name, parse_index(name));
   throw Error(ErrorCode::Settings,
               "unknown device \"" + name + "\"; possible are auto, cpu, cuda and cuda:N");
+}
+
+std::string no_cuda_message(const std::string& name, bool built, const std::string& reason) {
+  const std::string asked = "device \"" + name + "\" was asked for, but ";
+  if (!built) {
+    return asked +
+           "this LibTorch is built without CUDA; use device=cpu or auto, or install the CUDA build "
+           "of LibTorch";
+  }
+  // "... too old (found version 11040). Please ..."
+  if (mentions(reason, "too old")) {
+    const auto begin = reason.find("(found version");
+    const auto end = reason.find(')', begin);
+    const std::string found =
+        begin == std::string::npos ? "" : " " + reason.substr(begin, end + 1 - begin);
+    return asked + "the NVIDIA driver is too old for this LibTorch" + found +
+           "; update the driver, or install a LibTorch for an older CUDA";
+  }
+  if (mentions(reason, "no NVIDIA driver")) {
+    return asked +
+           "no NVIDIA driver is found; install it (nvidia-smi must work), or use device=cpu or "
+           "auto";
+  }
+  const std::string first_line = reason.substr(0, reason.find('\n'));
+  return asked + "no CUDA device is present" + (first_line.empty() ? "" : " (" + first_line + ")") +
+         "; use device=cpu or auto";
+}
+
+std::string device_name(const at::Device& device) {
+  if (device.is_cpu()) return "CPU";
+  if constexpr (cuda::kCompiled) {
+    const std::string name = cuda::device_name(device.index());
+    if (!name.empty()) return name;
+  }
+  return device.str();
 }
 
 at::ScalarType resolve_dtype(Dtype dtype, const at::Device& device) {
@@ -84,6 +136,20 @@ at::ScalarType resolve_dtype(Dtype dtype, const at::Device& device) {
         "slower than float32 there; use float32, bfloat16 or auto");
   }
   return at::kHalf;
+}
+
+at::ScalarType resolve_vae_dtype(Dtype asked, at::ScalarType dtype, bool force_upcast,
+                                 const at::Device& device) {
+  if (asked != Dtype::Auto) return resolve_dtype(asked, device);
+  return dtype == at::kHalf && force_upcast ? at::kFloat : dtype;
+}
+
+void use_numerics(bool allow_tf32, bool deterministic) {
+  at::Context& context = at::globalContext();
+  context.setAllowTF32CuBLAS(allow_tf32);
+  context.setAllowTF32CuDNN(allow_tf32);
+  context.setDeterministicCuDNN(deterministic);
+  context.setBenchmarkCuDNN(!deterministic);
 }
 
 std::uint64_t peak_bytes(const at::Device& device) {

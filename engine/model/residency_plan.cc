@@ -129,6 +129,7 @@ class Planner {
     for (std::size_t i = 0; i < kStages; ++i) {
       const std::size_t next = (i + 1) % kStages;
       StagePlan& stage = plan.stages[i];
+      if (!request_.networks[i].measured) continue;
       const std::uint64_t early = active_weights(next);
       if (early > request_.budget - stage.peak) continue;
       auto& uploads = plan.stages[next].uploads;

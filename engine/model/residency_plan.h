@@ -26,6 +26,7 @@ struct WeightBlock {
 struct NetworkNeeds {
   std::uint64_t weights = 0;      ///< bytes of the prepared parameters
   std::uint64_t working_set = 0;  ///< bytes at the stage's peak, without any weights
+  bool measured = true;           ///< else it may be more, and nothing is copied meanwhile
 };
 
 /// The stages that have a network, in the order of a round. After the last one comes the first.

@@ -41,8 +41,12 @@ at::Tensor resize_with_blur(const at::Tensor& x, int size) {
   return at::upsample_bicubic2d(blurred, {size, size}, true);
 }
 
-at::Tensor channel_values(const std::array<float, 3>& values, const at::Tensor& like) {
-  return at::tensor({values[0], values[1], values[2]}).view({1, 3, 1, 1}).to(like.device());
+// In place, by numbers and not by tensors, whose way to a device would be waited for.
+void normalize_channels(const at::Tensor& pixels, const ClipVisionConfig& config) {
+  for (int64_t c = 0; c < 3; ++c) {
+    const auto channel = static_cast<std::size_t>(c);
+    pixels.select(1, c).sub_(config.image_mean[channel]).div_(config.image_std[channel]);
+  }
 }
 
 }  // namespace
@@ -56,8 +60,8 @@ at::Tensor clip_preprocess(const at::Tensor& frames, const ClipVisionConfig& con
   } else {
     pixels = (resize_with_blur(frames * 2 - 1, config.image_size) + 1) / 2;
   }
-  return pixels.sub_(channel_values(config.image_mean, pixels))
-      .div_(channel_values(config.image_std, pixels));
+  normalize_channels(pixels, config);
+  return pixels;
 }
 
 ClipEncoderLayer::ClipEncoderLayer(const Weights& weights, const ClipVisionConfig& config)

@@ -8,6 +8,7 @@
 #include "networks/configs.h"
 #include "nn/checkpoint.h"
 #include "nn/linear.h"
+#include "nn/parameters.h"
 #include "nn/weight_source.h"
 #include "normalcrafter/options.h"
 
@@ -27,6 +28,15 @@ class ClipEncoderLayer {
   /// The same for the first `count` tokens only -> [n, count, hidden].
   at::Tensor first_tokens(const at::Tensor& x, int64_t count) const;
 
+  void list_parameters(ParameterList& list) {
+    norm1_.list_parameters(list);
+    qkv_.list_parameters(list);
+    out_.list_parameters(list);
+    norm2_.list_parameters(list);
+    fc1_.list_parameters(list);
+    fc2_.list_parameters(list);
+  }
+
  private:
   LayerNorm norm1_;
   Linear qkv_;
@@ -43,6 +53,16 @@ class ClipVisionEncoder {
   ClipVisionEncoder(const Weights& weights, const ClipVisionConfig& config);
   /// Normalised pixels [n,3,S,S], any float type -> image embeddings [n, projection].
   at::Tensor operator()(const at::Tensor& pixels, const Checkpoint& checkpoint) const;
+
+  void list_parameters(ParameterList& list) {
+    list.add(patch_weight_);
+    list.add(class_embedding_);
+    list.add(position_embedding_);
+    pre_norm_.list_parameters(list);
+    for (auto& layer : layers_) layer.list_parameters(list);
+    post_norm_.list_parameters(list);
+    projection_.list_parameters(list);
+  }
 
  private:
   at::Tensor patch_weight_;        // [hidden, 3, P, P]

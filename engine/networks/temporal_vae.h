@@ -12,6 +12,7 @@
 #include "nn/checkpoint.h"
 #include "nn/convolution.h"
 #include "nn/group_norm.h"
+#include "nn/parameters.h"
 #include "nn/resnet.h"
 #include "nn/weight_source.h"
 
@@ -24,6 +25,11 @@ class VaeAttention {
   VaeAttention(const Weights& weights, int channels);
   /// [T, H, W, C] -> the same shape.
   at::Tensor operator()(const at::Tensor& x) const;
+
+  void list_parameters(ParameterList& list) {
+    norm_.list_parameters(list);
+    attention_.list_parameters(list);
+  }
 
   /// Marks the tensors of a layer that is published but never runs.
   static void skip(const Weights& weights, int channels);
@@ -39,6 +45,11 @@ class VaeDownBlock {
   VaeDownBlock(const Weights& weights, int in, int out, int layers, bool downsample);
   at::Tensor operator()(at::Tensor x, const Checkpoint& checkpoint) const;
 
+  void list_parameters(ParameterList& list) {
+    for (auto& layer : resnets_) layer.list_parameters(list);
+    if (downsample_) downsample_->list_parameters(list);
+  }
+
  private:
   std::vector<ResnetBlock> resnets_;
   std::optional<Downsample> downsample_;
@@ -49,6 +60,12 @@ class VaeMidBlock {
  public:
   VaeMidBlock(const Weights& weights, int channels);
   at::Tensor operator()(at::Tensor x, const Checkpoint& checkpoint) const;
+
+  void list_parameters(ParameterList& list) {
+    first_.list_parameters(list);
+    attention_.list_parameters(list);
+    second_.list_parameters(list);
+  }
 
  private:
   ResnetBlock first_;
@@ -64,6 +81,15 @@ class VaeEncoder {
   at::Tensor operator()(const at::Tensor& pictures, const Checkpoint& checkpoint) const;
   /// The encoder alone: pictures as above -> moments before quant_conv [n,2c,H/f,W/f].
   at::Tensor moments(const at::Tensor& pictures, const Checkpoint& checkpoint) const;
+
+  void list_parameters(ParameterList& list) {
+    conv_in_.list_parameters(list);
+    for (auto& layer : down_) layer.list_parameters(list);
+    if (mid_) mid_->list_parameters(list);
+    norm_out_.list_parameters(list);
+    conv_out_.list_parameters(list);
+    quant_conv_.list_parameters(list);
+  }
 
  private:
   Conv2d conv_in_;
@@ -84,6 +110,11 @@ class VaeDecoderMidBlock {
   VaeDecoderMidBlock(const Weights& weights, int channels, int layers);
   at::Tensor operator()(at::Tensor x, const Checkpoint& checkpoint) const;
 
+  void list_parameters(ParameterList& list) {
+    for (auto& layer : resnets_) layer.list_parameters(list);
+    if (attention_) attention_->list_parameters(list);
+  }
+
  private:
   std::vector<SpatioTemporalResnet> resnets_;
   std::optional<VaeAttention> attention_;
@@ -94,6 +125,11 @@ class VaeUpBlock {
  public:
   VaeUpBlock(const Weights& weights, int in, int out, int layers, bool upsample);
   at::Tensor operator()(at::Tensor x, const Checkpoint& checkpoint) const;
+
+  void list_parameters(ParameterList& list) {
+    for (auto& layer : resnets_) layer.list_parameters(list);
+    if (upsample_) upsample_->list_parameters(list);
+  }
 
  private:
   std::vector<SpatioTemporalResnet> resnets_;
@@ -107,6 +143,15 @@ class VaeDecoder {
   /// One chunk's latents [n,c,h,w], divided by the scaling factor -> pictures [n,3,f*h,f*w], about
   /// [-1,1]. The n frames are consecutive: temporal norms and convolutions run over them.
   at::Tensor operator()(const at::Tensor& latents, const Checkpoint& checkpoint) const;
+
+  void list_parameters(ParameterList& list) {
+    conv_in_.list_parameters(list);
+    if (mid_) mid_->list_parameters(list);
+    for (auto& layer : up_) layer.list_parameters(list);
+    norm_out_.list_parameters(list);
+    conv_out_.list_parameters(list);
+    time_conv_out_.list_parameters(list);
+  }
 
  private:
   Conv2d conv_in_;

@@ -1,6 +1,7 @@
 #include "networks/unet_spatio_temporal.h"
 
 #include <algorithm>
+#include <string>
 
 namespace normalcrafter {
 namespace {
@@ -128,38 +129,74 @@ at::Tensor UNetUpBlock::operator()(at::Tensor x, const at::Tensor& context,
   return upsample_ ? (*upsample_)(x) : x;
 }
 
-UNetSpatioTemporal::UNetSpatioTemporal(const Weights& weights, const UNetConfig& config,
-                                       double timestep)
-    : UNetSpatioTemporal(weights, config, unet_time_embedding(weights, config, timestep)) {}
+namespace {
+
+template <typename... Layers>
+ParameterList parameters_of(Layers&... layers) {
+  ParameterList list;
+  (layers.list_parameters(list), ...);
+  return list;
+}
+
+}  // namespace
 
 UNetSpatioTemporal::UNetSpatioTemporal(const Weights& weights, const UNetConfig& config,
-                                       const TimeEmbedding& time)
+                                       double timestep, const BlockBuilt& built)
+    : UNetSpatioTemporal(weights, config, unet_time_embedding(weights, config, timestep), built) {}
+
+UNetSpatioTemporal::UNetSpatioTemporal(const Weights& weights, const UNetConfig& config,
+                                       const TimeEmbedding& time, const BlockBuilt& built)
     : conv_in_(weights / "conv_in", {config.in_channels, config.levels.front().channels}),
       mid_(weights / "mid_block", config, time),
       norm_out_(weights / "conv_norm_out", config.levels.front().channels, 1e-5),
       conv_out_(weights / "conv_out", {config.levels.front().channels, config.out_channels}),
       dtype_(weights.dtype()) {
+  const auto tell = [&](auto&... layers) {
+    if (built) built(parameters_of(layers...));
+  };
+  tell(conv_in_);
+  tell(mid_);
+  tell(norm_out_, conv_out_);
   for (int i = 0; i < static_cast<int>(config.levels.size()); ++i) {
     down_.emplace_back(weights / "down_blocks" / i, config, i, time);
+    tell(down_.back());
     up_.emplace_back(weights / "up_blocks" / i, config, i, time);
+    tell(up_.back());
   }
 }
 
+std::vector<ParameterBlock> UNetSpatioTemporal::parameter_blocks() {
+  std::vector<ParameterBlock> blocks;
+  blocks.push_back({"conv_in", parameters_of(conv_in_)});
+  for (std::size_t i = 0; i < down_.size(); ++i)
+    blocks.push_back({"down_blocks." + std::to_string(i), parameters_of(down_[i])});
+  blocks.push_back({"mid_block", parameters_of(mid_)});
+  for (std::size_t i = 0; i < up_.size(); ++i)
+    blocks.push_back({"up_blocks." + std::to_string(i), parameters_of(up_[i])});
+  blocks.push_back({"conv_out", parameters_of(norm_out_, conv_out_)});
+  return blocks;
+}
+
 at::Tensor UNetSpatioTemporal::operator()(const at::Tensor& sample, const at::Tensor& context,
-                                          const Checkpoint& checkpoint) const {
+                                          const Checkpoint& checkpoint, BlockWalk* walk) const {
   const at::Tensor tokens = context.to(dtype_);
-  at::Tensor x = conv_in_(as_nhwc(sample.to(dtype_)));
+  int number = 0;
+  const auto in_block = [&](auto&& compute) {
+    if (walk != nullptr) walk->enter_block(number);
+    at::Tensor result = compute();
+    if (walk != nullptr) walk->leave_block(number);
+    ++number;
+    checkpoint.check();
+    return result;
+  };
+  at::Tensor x = in_block([&] { return conv_in_(as_nhwc(sample.to(dtype_))); });
   std::vector<at::Tensor> skips{x};
-  for (const auto& block : down_) {
-    x = block(std::move(x), tokens, skips, checkpoint);
-    checkpoint.check();
-  }
-  x = mid_(std::move(x), tokens, checkpoint);
-  for (const auto& block : up_) {
-    checkpoint.check();
-    x = block(std::move(x), tokens, skips, checkpoint);
-  }
-  return as_nchw(conv_out_(norm_out_.silu(x))).contiguous();
+  for (const auto& block : down_)
+    x = in_block([&] { return block(std::move(x), tokens, skips, checkpoint); });
+  x = in_block([&] { return mid_(std::move(x), tokens, checkpoint); });
+  for (const auto& block : up_)
+    x = in_block([&] { return block(std::move(x), tokens, skips, checkpoint); });
+  return in_block([&] { return as_nchw(conv_out_(norm_out_.silu(x))).contiguous(); });
 }
 
 }  // namespace normalcrafter

@@ -10,6 +10,7 @@
 #include "nn/checkpoint.h"
 #include "nn/convolution.h"
 #include "nn/group_norm.h"
+#include "nn/parameters.h"
 #include "nn/resnet.h"
 #include "nn/transformer.h"
 #include "nn/weight_source.h"
@@ -30,6 +31,12 @@ class UNetDownBlock {
   at::Tensor operator()(at::Tensor x, const at::Tensor& context, std::vector<at::Tensor>& skips,
                         const Checkpoint& checkpoint) const;
 
+  void list_parameters(ParameterList& list) {
+    for (auto& layer : resnets_) layer.list_parameters(list);
+    for (auto& layer : attentions_) layer.list_parameters(list);
+    if (downsample_) downsample_->list_parameters(list);
+  }
+
  private:
   std::vector<SpatioTemporalResnet> resnets_;
   std::vector<SpatioTemporalTransformer> attentions_;  // as many as resnets, or none
@@ -42,6 +49,12 @@ class UNetMidBlock {
   UNetMidBlock(const Weights& weights, const UNetConfig& config, const TimeEmbedding& time);
   at::Tensor operator()(at::Tensor x, const at::Tensor& context,
                         const Checkpoint& checkpoint) const;
+
+  void list_parameters(ParameterList& list) {
+    first_.list_parameters(list);
+    attention_.list_parameters(list);
+    second_.list_parameters(list);
+  }
 
  private:
   SpatioTemporalResnet first_;
@@ -59,6 +72,12 @@ class UNetUpBlock {
   at::Tensor operator()(at::Tensor x, const at::Tensor& context, std::vector<at::Tensor>& skips,
                         const Checkpoint& checkpoint) const;
 
+  void list_parameters(ParameterList& list) {
+    for (auto& layer : resnets_) layer.list_parameters(list);
+    for (auto& layer : attentions_) layer.list_parameters(list);
+    if (upsample_) upsample_->list_parameters(list);
+  }
+
  private:
   std::vector<SpatioTemporalResnet> resnets_;
   std::vector<SpatioTemporalTransformer> attentions_;
@@ -67,13 +86,19 @@ class UNetUpBlock {
 
 class UNetSpatioTemporal {
  public:
-  UNetSpatioTemporal(const Weights& weights, const UNetConfig& config, double timestep);
-  /// sample [T, in, h, w]; context [T, 1, D] -> [T, out, h, w] in the compute dtype.
+  UNetSpatioTemporal(const Weights& weights, const UNetConfig& config, double timestep,
+                     const BlockBuilt& built = {});
+  /// sample [T, in, h, w]; context [T, 1, D] -> [T, out, h, w] in the compute dtype. `walk`, if
+  /// given, is told around each of parameter_blocks().
   at::Tensor operator()(const at::Tensor& sample, const at::Tensor& context,
-                        const Checkpoint& checkpoint) const;
+                        const Checkpoint& checkpoint, BlockWalk* walk = nullptr) const;
+
+  /// In the order of their use: conv_in, the down blocks, mid_block, the up blocks, conv_out.
+  std::vector<ParameterBlock> parameter_blocks();
 
  private:
-  UNetSpatioTemporal(const Weights& weights, const UNetConfig& config, const TimeEmbedding& time);
+  UNetSpatioTemporal(const Weights& weights, const UNetConfig& config, const TimeEmbedding& time,
+                     const BlockBuilt& built);
 
   Conv2d conv_in_;
   std::vector<UNetDownBlock> down_;

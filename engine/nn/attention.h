@@ -21,6 +21,11 @@ class SelfAttention {
   /// [T, P, channels] -> the same shape. The T entries of one position attend to each other.
   at::Tensor across_frames(const at::Tensor& x) const;
 
+  void list_parameters(ParameterList& list) {
+    qkv_.list_parameters(list);
+    out_.list_parameters(list);
+  }
+
  private:
   Linear qkv_;
   Linear out_;
@@ -35,6 +40,11 @@ class SingleTokenCrossAttention {
   SingleTokenCrossAttention(const Weights& weights, int channels, int context_channels);
   /// context [n, 1, D] -> [n, 1, channels], to be added to every position.
   at::Tensor operator()(const at::Tensor& context) const;
+
+  void list_parameters(ParameterList& list) {
+    value_.list_parameters(list);
+    out_.list_parameters(list);
+  }
 
  private:
   Linear value_;

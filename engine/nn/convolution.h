@@ -10,6 +10,7 @@
 
 #include <optional>
 
+#include "nn/parameters.h"
 #include "nn/weight_source.h"
 #include "nn/winograd.h"
 
@@ -42,6 +43,12 @@ class Conv2d {
   /// For a 3x3 layer: [T, H, W, in] -> [T, 2H, 2W, out] after doubling by nearest neighbours.
   at::Tensor doubled(const at::Tensor& x) const;
 
+  void list_parameters(ParameterList& list) {
+    if (winograd_) winograd_->list_parameters(list);
+    list.add(weight_);
+    list.add(bias_);
+  }
+
  private:
   std::optional<WinogradConv> winograd_;  // in place of weight_ and bias_
   at::Tensor weight_;
@@ -64,6 +71,12 @@ class TemporalConv {
   /// The same into y, which may be `residual`.
   void into(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual) const;
 
+  void list_parameters(ParameterList& list) {
+    if (winograd_) winograd_->list_parameters(list);
+    list.add(weight_);
+    list.add(bias_);
+  }
+
  private:
   std::optional<WinogradTemporalConv> winograd_;  // in place of weight_ and bias_
   at::Tensor weight_;                             // [channels, channels, 3, 1]
@@ -79,6 +92,8 @@ class Downsample {
   Downsample(const Weights& weights, int channels, bool asymmetric);
   at::Tensor operator()(const at::Tensor& x) const;
 
+  void list_parameters(ParameterList& list) { conv_.list_parameters(list); }
+
  private:
   Conv2d conv_;
   bool asymmetric_ = false;
@@ -91,6 +106,8 @@ class Upsample {
   /// Reads "conv.weight", "conv.bias".
   Upsample(const Weights& weights, int channels);
   at::Tensor operator()(const at::Tensor& x) const;
+
+  void list_parameters(ParameterList& list) { conv_.list_parameters(list); }
 
  private:
   Conv2d conv_;

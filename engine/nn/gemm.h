@@ -6,6 +6,8 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/parameters.h"
+
 namespace normalcrafter {
 
 /// Whether a layer with such a weight [out, in] can and should be computed this way here.
@@ -17,6 +19,8 @@ class PackedMatrix {
   explicit PackedMatrix(const at::Tensor& weight);
   /// x [..., in] float32 -> x times the weight's transpose [..., out], plus bias [out] if defined.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& bias) const;
+
+  void list_parameters(ParameterList& list) { list.add(packed_); }
 
  private:
   at::Tensor packed_;  // [out/panel, in, panel]

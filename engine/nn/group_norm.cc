@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/cpu/kernels.h"
+#include "nn/cuda/tensors.h"
 
 namespace normalcrafter {
 namespace {
@@ -80,8 +81,15 @@ void group_norm_cpu(const at::Tensor& x, at::Tensor& y, const at::Tensor& weight
   }
 }
 
-bool has_kernels(const at::Tensor& x) {
+bool has_cpu_kernels(const at::Tensor& x) {
   return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
+bool has_kernels(const at::Tensor& x) {
+  if constexpr (cuda::kCompiled) {
+    if (cuda::has_kernels(x)) return true;
+  }
+  return has_cpu_kernels(x);
 }
 
 // Any other device or type: the same arithmetic by ATen, statistics in float32 in two passes.
@@ -106,6 +114,9 @@ GroupNorm::GroupNorm(const Weights& weights, int channels, double eps)
 
 // By the kernels, into y, which may be x.
 void GroupNorm::compute(const at::Tensor& x, at::Tensor& y, bool silu) const {
+  if constexpr (cuda::kCompiled) {
+    if (x.is_cuda()) return cuda::group_norm(x, y, weight_, bias_, eps_, silu);
+  }
   if (x.scalar_type() == at::kFloat) {
     group_norm_cpu<float>(x, y, weight_, bias_, eps_, silu, cpu::kernels().f32);
   } else {
@@ -149,6 +160,9 @@ at::Tensor geglu_cpu(const at::Tensor& x, const cpu::NormKernels<T>& kernels) {
 }  // namespace
 
 at::Tensor geglu(const at::Tensor& x) {
+  if constexpr (cuda::kCompiled) {
+    if (cuda::has_kernels(x)) return cuda::geglu(x);
+  }
   if (x.is_cpu() && x.is_contiguous()) {
     if (x.scalar_type() == at::kFloat) return geglu_cpu<float>(x, cpu::kernels().f32);
     if (x.scalar_type() == at::kBFloat16)
@@ -159,7 +173,7 @@ at::Tensor geglu(const at::Tensor& x) {
 }
 
 void gelu_in_place(at::Tensor& x) {
-  if (!has_kernels(x) || !x.is_contiguous()) {
+  if (!has_cpu_kernels(x) || !x.is_contiguous()) {
     at::gelu_(x);
     return;
   }

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/parameters.h"
 #include "nn/weight_source.h"
 
 namespace normalcrafter {
@@ -24,6 +25,11 @@ class GroupNorm {
   at::Tensor silu(const at::Tensor& x) const { return apply(x, true); }
   /// The same into x's own memory.
   void silu_in_place(at::Tensor& x) const;
+
+  void list_parameters(ParameterList& list) {
+    list.add(weight_);
+    list.add(bias_);
+  }
 
  private:
   at::Tensor apply(const at::Tensor& x, bool silu) const;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "nn/gemm.h"
+#include "nn/parameters.h"
 #include "nn/weight_source.h"
 
 namespace normalcrafter {
@@ -25,6 +26,12 @@ class Linear {
   /// [..., in] -> [..., out].
   at::Tensor operator()(const at::Tensor& x) const;
 
+  void list_parameters(ParameterList& list) {
+    if (packed_) packed_->list_parameters(list);
+    list.add(weight_);
+    list.add(bias_);
+  }
+
  private:
   void set(const at::Tensor& weight, const at::Tensor& bias);
 
@@ -40,6 +47,11 @@ class LayerNorm {
   /// Reads "weight" and "bias" [channels].
   LayerNorm(const Weights& weights, int channels, double eps = 1e-5);
   at::Tensor operator()(const at::Tensor& x) const;
+
+  void list_parameters(ParameterList& list) {
+    list.add(weight_);
+    list.add(bias_);
+  }
 
  private:
   at::Tensor weight_;

@@ -25,6 +25,14 @@ class ResnetBlock {
   /// [T, H, W, in] -> [T, H, W, out].
   at::Tensor operator()(at::Tensor x) const;
 
+  void list_parameters(ParameterList& list) {
+    norm1_.list_parameters(list);
+    conv1_.list_parameters(list);
+    norm2_.list_parameters(list);
+    conv2_.list_parameters(list);
+    if (shortcut_) shortcut_->list_parameters(list);
+  }
+
  private:
   void frames(at::Tensor& y, const at::Tensor& x) const;
 
@@ -59,6 +67,14 @@ class SpatioTemporalResnet {
   SpatioTemporalResnet(const Weights& weights, const Shape& shape, const TimeEmbedding& time = {});
   /// [T, H, W, in] -> [T, H, W, out].
   at::Tensor operator()(at::Tensor x) const;
+
+  void list_parameters(ParameterList& list) {
+    spatial_.list_parameters(list);
+    norm1_.list_parameters(list);
+    conv1_.list_parameters(list);
+    norm2_.list_parameters(list);
+    conv2_.list_parameters(list);
+  }
 
  private:
   ResnetBlock spatial_;

@@ -1,6 +1,9 @@
 #include "nn/transformer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "nn/grouping.h"
 #include "nn/resnet.h"
@@ -28,6 +31,25 @@ at::Tensor FeedForward::operator()(const at::Tensor& x) const {
       .view(x.sizes());
 }
 
+namespace {
+
+// CUDA's limit of a grid's second and third side, which attention kernels use for batch and heads.
+constexpr int64_t kMostBlocks = 65535;
+
+}  // namespace
+
+at::Tensor attend_across_frames(const SelfAttention& attention, const at::Tensor& x, int heads,
+                                int64_t most) {
+  const int64_t positions = x.size(1);
+  const int64_t at_once = std::max<int64_t>(1, most / heads);
+  if (positions <= at_once) return attention.across_frames(x);
+  std::vector<at::Tensor> parts;
+  for (int64_t i = 0; i < positions; i += at_once)
+    parts.push_back(
+        attention.across_frames(x.narrow(1, i, std::min(at_once, positions - i)).contiguous()));
+  return at::cat(parts, 1);
+}
+
 SpatioTemporalTransformer::SpatialBlock::SpatialBlock(const Weights& weights, const Shape& shape)
     : norm1(weights / "norm1", shape.channels),
       attention(weights / "attn1", shape.channels, shape.heads),
@@ -52,7 +74,8 @@ SpatioTemporalTransformer::TemporalBlock::TemporalBlock(const Weights& weights, 
       attention(weights / "attn1", shape.channels, shape.heads),
       cross_attention(weights / "attn2", shape.channels, shape.context_channels),
       norm3(weights / "norm3", shape.channels),
-      feed_forward(weights / "ff", shape.channels) {
+      feed_forward(weights / "ff", shape.channels),
+      heads(shape.heads) {
   weights.skip("norm2.weight", {shape.channels});
   weights.skip("norm2.bias", {shape.channels});
 }
@@ -60,7 +83,8 @@ SpatioTemporalTransformer::TemporalBlock::TemporalBlock(const Weights& weights, 
 at::Tensor SpatioTemporalTransformer::TemporalBlock::operator()(at::Tensor x,
                                                                 const at::Tensor& context) const {
   x = feed_forward_in(norm_in(x)).add_(x);
-  x = attention.across_frames(norm1(x)).add_(x);
+  const int64_t most = x.is_cpu() ? std::numeric_limits<int64_t>::max() : kMostBlocks;
+  x = attend_across_frames(attention, norm1(x), heads, most).add_(x);
   x.add_(cross_attention(context));
   return feed_forward(norm3(x)).add_(x);
 }

@@ -10,6 +10,7 @@
 #include "nn/convolution.h"
 #include "nn/group_norm.h"
 #include "nn/linear.h"
+#include "nn/parameters.h"
 #include "nn/weight_source.h"
 
 namespace normalcrafter {
@@ -24,10 +25,21 @@ class FeedForward {
   FeedForward(const Weights& weights, int channels);
   at::Tensor operator()(const at::Tensor& x) const;
 
+  void list_parameters(ParameterList& list) {
+    in_.list_parameters(list);
+    out_.list_parameters(list);
+  }
+
  private:
   Linear in_;
   Linear out_;
 };
+
+/// attention.across_frames(x) with at most `most` positions x heads at once, at least one
+/// position's: an attention kernel's grid is limited. x [T, P, C]; the result does not depend on
+/// `most`.
+at::Tensor attend_across_frames(const SelfAttention& attention, const at::Tensor& x, int heads,
+                                int64_t most);
 
 class SpatioTemporalTransformer {
  public:
@@ -46,10 +58,28 @@ class SpatioTemporalTransformer {
   at::Tensor operator()(at::Tensor x, const at::Tensor& context,
                         const Checkpoint& checkpoint) const;
 
+  void list_parameters(ParameterList& list) {
+    norm_.list_parameters(list);
+    proj_in_.list_parameters(list);
+    for (auto& layer : spatial_) layer.list_parameters(list);
+    for (auto& layer : temporal_) layer.list_parameters(list);
+    position_in_.list_parameters(list);
+    position_out_.list_parameters(list);
+    list.add(temporal_share_);
+    proj_out_.list_parameters(list);
+  }
+
  private:
   struct SpatialBlock {
     SpatialBlock(const Weights& weights, const Shape& shape);
     at::Tensor operator()(at::Tensor x, const at::Tensor& context) const;
+    void list_parameters(ParameterList& list) {
+      norm1.list_parameters(list);
+      attention.list_parameters(list);
+      cross_attention.list_parameters(list);
+      norm3.list_parameters(list);
+      feed_forward.list_parameters(list);
+    }
     LayerNorm norm1;
     SelfAttention attention;
     SingleTokenCrossAttention cross_attention;
@@ -59,6 +89,15 @@ class SpatioTemporalTransformer {
   struct TemporalBlock {
     TemporalBlock(const Weights& weights, const Shape& shape);
     at::Tensor operator()(at::Tensor x, const at::Tensor& context) const;
+    void list_parameters(ParameterList& list) {
+      norm_in.list_parameters(list);
+      feed_forward_in.list_parameters(list);
+      norm1.list_parameters(list);
+      attention.list_parameters(list);
+      cross_attention.list_parameters(list);
+      norm3.list_parameters(list);
+      feed_forward.list_parameters(list);
+    }
     LayerNorm norm_in;
     FeedForward feed_forward_in;
     LayerNorm norm1;
@@ -66,6 +105,7 @@ class SpatioTemporalTransformer {
     SingleTokenCrossAttention cross_attention;
     LayerNorm norm3;
     FeedForward feed_forward;
+    int heads = 1;
   };
 
   at::Tensor frame_embedding(int64_t frames) const;

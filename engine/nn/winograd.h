@@ -9,6 +9,8 @@
 
 #include <ATen/ATen.h>
 
+#include "nn/parameters.h"
+
 namespace normalcrafter {
 
 /// Whether a 3x3 layer with such weights [out, in, 3, 3] can and should be computed this way here.
@@ -35,6 +37,11 @@ class WinogradConv {
   /// is never made.
   at::Tensor doubled(const at::Tensor& x) const;
 
+  void list_parameters(ParameterList& list) {
+    list.add(packed_);
+    list.add(bias_);
+  }
+
  private:
   void compute(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual, bool doubled) const;
 
@@ -52,6 +59,11 @@ class WinogradTemporalConv {
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& residual = {}) const;
   /// The same into y, which may be `residual`.
   void into(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual) const;
+
+  void list_parameters(ParameterList& list) {
+    list.add(packed_);
+    list.add(bias_);
+  }
 
  private:
   at::Tensor packed_;  // [out/panel, in, 3, panel]

@@ -5,9 +5,10 @@
 namespace normalcrafter {
 namespace {
 
-at::Tensor packed_copy(const FrameView& frame) {
+at::Tensor packed_copy(const FrameView& frame, bool pinned = false) {
   const auto type = frame.format == SampleFormat::U8 ? at::kByte : at::kUInt16;
-  at::Tensor copy = at::empty({frame.size.height, frame.size.width, 3}, type);
+  at::Tensor copy = at::empty({frame.size.height, frame.size.width, 3},
+                              at::TensorOptions(type).pinned_memory(pinned));
   const std::size_t row_bytes = 3 * sample_size(frame.format) * frame.size.width;
   const auto* source = static_cast<const std::byte*>(frame.data);
   auto* target = static_cast<std::byte*>(copy.data_ptr());
@@ -86,8 +87,42 @@ at::Tensor padded_batch(const std::vector<at::Tensor>& pictures, const FrameGeom
   return batch;
 }
 
+FrameReader::FrameReader(const FrameGeometry& geometry, const at::Device& device)
+    : geometry_(geometry), device_(device) {
+  if constexpr (cuda::kCompiled) {
+    if (device.is_cuda()) ingest_.emplace(geometry, device);
+  }
+}
+
+at::Tensor FrameReader::picture(const FrameView& frame) const {
+  return ingest_ ? packed_copy(frame, /*pinned=*/true) : read_picture(frame, geometry_);
+}
+
+at::Tensor FrameReader::batch(const std::vector<at::Tensor>& pictures) const {
+  if constexpr (cuda::kCompiled) {
+    if (ingest_) {
+      const auto count = static_cast<std::int64_t>(pictures.size());
+      const at::Tensor frames =
+          at::empty({count, geometry_.input.height, geometry_.input.width, 3},
+                    at::TensorOptions(device_).dtype(pictures.front().scalar_type()));
+      for (std::int64_t i = 0; i < count; ++i)
+        frames.select(0, i).copy_(pictures[static_cast<std::size_t>(i)], /*non_blocking=*/true);
+      return (*ingest_)(frames, at::kFloat, {}, /*channels_last=*/false);
+    }
+  }
+  return padded_batch(pictures, geometry_);
+}
+
 at::Tensor finish_normals(const at::Tensor& vectors, const FrameGeometry& geometry,
                           const SessionOptions& options) {
+  if constexpr (cuda::kCompiled) {
+    if (vectors.is_cuda()) {
+      const at::Tensor pixels = cuda::finish_normals(vectors, geometry, options);
+      const at::Tensor result =
+          at::empty(pixels.sizes(), at::TensorOptions(pixels.scalar_type()).pinned_memory(true));
+      return result.copy_(pixels, /*non_blocking=*/true);
+    }
+  }
   at::Tensor normals = vectors.to(at::kFloat)
                            .narrow(2, geometry.top, geometry.processed.height)
                            .narrow(3, geometry.left, geometry.processed.width);

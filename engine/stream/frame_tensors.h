@@ -3,8 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <vector>
 
+#include "nn/cuda/tensors.h"
 #include "normalcrafter/frame.h"
 #include "normalcrafter/options.h"
 #include "stream/geometry.h"
@@ -20,8 +22,26 @@ at::Tensor read_picture(const FrameView& frame, const FrameGeometry& geometry);
 /// memory, surrounded by white.
 at::Tensor padded_batch(const std::vector<at::Tensor>& pictures, const FrameGeometry& geometry);
 
+/// A clip's frames on their way to the networks. On the CPU by read_picture() and padded_batch().
+/// On a GPU whose kernels are compiled, frames wait as they came, in pinned memory, and are resized
+/// and padded on the device; the transfers are not waited for.
+class FrameReader {
+ public:
+  FrameReader(const FrameGeometry& geometry, const at::Device& device);
+  /// How a frame waits for the encoders.
+  at::Tensor picture(const FrameView& frame) const;
+  /// Waiting pictures as the networks take them, [n,3,H,W] float32 in [0,1].
+  at::Tensor batch(const std::vector<at::Tensor>& pictures) const;
+
+ private:
+  FrameGeometry geometry_;
+  at::Device device_;
+  std::optional<cuda::FrameIngest> ingest_;
+};
+
 /// Decoded vectors [n,3,H,W], padded, of any float type and on any device -> [n,height,width,3] in
-/// the output's size and format, contiguous in host memory.
+/// the output's size and format, contiguous in host memory. From a GPU the pixels are complete when
+/// its queue of work is.
 at::Tensor finish_normals(const at::Tensor& vectors, const FrameGeometry& geometry,
                           const SessionOptions& options);
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "nn/checkpoint.h"
 #include "normalcrafter/options.h"
@@ -17,6 +18,9 @@ class Stages {
  public:
   virtual ~Stages() = default;
 
+  /// Where the networks compute. Frames may be given to them there already.
+  virtual at::Device device() const { return at::kCPU; }
+
   /// Frames are padded to multiples of this many pixels: 64 for every real model.
   virtual int padding_multiple() const = 0;
 
@@ -25,13 +29,19 @@ class Stages {
                     const std::function<void(std::uint64_t, std::uint64_t)>& progress) = 0;
 
   /// Tells the model that a session uses it in this mode, until the returned handle is destroyed.
-  /// While any user asks for Resident, nothing is offloaded.
+  /// Where users differ, the mode that keeps most counts: Resident, Staged, Streamed. While any
+  /// user asks for Resident, nothing is offloaded.
   virtual std::shared_ptr<void> join(OffloadMode mode) = 0;
 
   /// The exclusive use of the stage's network: waits for the model's lock (throwing Cancelled) and
-  /// brings the network to the device. Destroying the scope offloads it again when every user is
-  /// Staged, then unlocks; this happens on every path out, errors included.
+  /// brings the network to the device. When no user is Resident, it is offloaded as the scope is
+  /// destroyed (CPU) or as the next stage begins (other devices). The scope's end unlocks, on every
+  /// path out, errors included.
   virtual std::shared_ptr<void> enter(Stage stage, const Checkpoint& checkpoint) = 0;
+
+  /// What is where in the stage that was entered last, for the debug log; "" where it is not
+  /// planned.
+  virtual std::string plan() const { return ""; }
 
   /// Gives all networks' memory back unless a user is Resident.
   virtual void offload() noexcept = 0;

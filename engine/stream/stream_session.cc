@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "normalcrafter/error.h"
-#include "stream/frame_tensors.h"
+#include "stream/faults.h"
 #include "stream/physical_cores.h"
 
 namespace normalcrafter {
@@ -49,61 +47,6 @@ std::int64_t fresh_frames(const std::vector<Window>& windows) {
   return windows.back().frames.end - windows.front().fresh;
 }
 
-// LibTorch's CPU allocator and the CUDA libraries report it in a general error's text only.
-bool tells_of_memory(const std::string& message) {
-  for (const char* sign : {"DefaultCPUAllocator", "out of memory", "ALLOC_FAILED"})
-    if (message.find(sign) != std::string::npos) return true;
-  return false;
-}
-
-const char* memory_advice(const std::optional<Stage>& stage) {
-  if (!stage) return "lower windows-per-pass or max-resolution";
-  switch (*stage) {
-    case Stage::Load:
-      return "use offload-mode=staged or dtype=bfloat16";
-    case Stage::Clip:
-      return "lower clip-chunk-size or use offload-mode=staged";
-    case Stage::Encode:
-      return "lower vae-encode-chunk-size or max-resolution, or use offload-mode=staged";
-    case Stage::Unet:
-      return "lower max-resolution or window-size, or use offload-mode=staged";
-    case Stage::Decode:
-      return "lower vae-decode-chunk-size or max-resolution, or use offload-mode=staged";
-  }
-  return "";
-}
-
-[[noreturn]] void throw_out_of_memory(const std::optional<Stage>& stage) {
-  throw Error(ErrorCode::OutOfMemory,
-              std::string("out of memory ") +
-                  (stage ? std::string("in ") + stage_name(*stage) : "while taking a frame") +
-                  "; " + memory_advice(stage));
-}
-
-[[noreturn]] void throw_network_failed(const std::optional<Stage>& stage, const std::string& why) {
-  throw Error(ErrorCode::NetworkFailed,
-              std::string(stage ? stage_name(*stage) : "taking a frame") + " failed: " + why);
-}
-
-// Called while an exception is handled: throws it again as the engine's own type.
-[[noreturn]] void rethrow_as_error(const std::optional<Stage>& stage) {
-  try {
-    throw;
-  } catch (const Error&) {
-    throw;
-  } catch (const c10::OutOfMemoryError&) {
-    throw_out_of_memory(stage);
-  } catch (const std::bad_alloc&) {
-    throw_out_of_memory(stage);
-  } catch (const c10::Error& error) {
-    const std::string why = error.what_without_backtrace();
-    if (tells_of_memory(why)) throw_out_of_memory(stage);
-    throw_network_failed(stage, why);
-  } catch (const std::exception& error) {
-    throw_network_failed(stage, error.what());
-  }
-}
-
 // LibTorch keeps the number for each calling thread; asking is cheap, setting is not.
 void use_threads(int threads) {
   if (at::get_num_threads() != threads) at::set_num_threads(threads);
@@ -111,8 +54,10 @@ void use_threads(int threads) {
 
 }  // namespace
 
-StreamSession::Clip::Clip(const FrameGeometry& geometry, const SessionOptions& options)
+StreamSession::Clip::Clip(const FrameGeometry& geometry, const SessionOptions& options,
+                          const at::Device& device)
     : geometry(geometry),
+      reader(geometry, device),
       schedule(options.window_size, options.step_size, options.tail_mode),
       ledger(options.vae_decode_chunk_size) {}
 
@@ -122,7 +67,10 @@ StreamSession::StreamSession(std::shared_ptr<Stages> stages, const SessionOption
       options_(checked(options)),
       callbacks_(std::move(callbacks)),
       threads_(options.threads > 0 ? options.threads : physical_cores()),
-      membership_(stages_->join(options.offload_mode)) {
+      clip_chunk_(options.clip_chunk_size),
+      encode_chunk_(options.vae_encode_chunk_size),
+      membership_(stages_->join(options.offload_mode)),
+      finite_(!stages_->device().is_cpu()) {
   if (!callbacks_.frame) settings_error("the frame callback is empty");
   stats_.threads = threads_;
 }
@@ -175,6 +123,10 @@ void StreamSession::in_stage(Stage stage, std::int64_t total, Body&& body) {
   progress_ = {stage, 0, static_cast<std::uint64_t>(total)};
   {
     const std::shared_ptr<void> scope = stages_->enter(stage, checkpoint_);
+    if (std::string plan = stages_->plan(); plan != plan_) {
+      plan_ = std::move(plan);
+      log(LogLevel::Debug, plan_);
+    }
     advance(stage, 0);
     body();
   }
@@ -187,6 +139,10 @@ void StreamSession::in_stage(Stage stage, std::int64_t total, Body&& body) {
 void StreamSession::advance(Stage stage, std::int64_t frames) {
   progress_.done += static_cast<std::uint64_t>(frames);
   if (callbacks_.progress) call_user([&] { callbacks_.progress(progress_); });
+}
+
+void StreamSession::log(LogLevel level, const std::string& text) {
+  if (callbacks_.log) call_user([&] { callbacks_.log(level, text); });
 }
 
 void StreamSession::prepare() {
@@ -212,7 +168,7 @@ void StreamSession::push(const FrameView& frame) {
     check_frame(frame);
     load();
     if (!clip_) begin_clip(frame);
-    clip_->pictures.push_back(read_picture(frame, clip_->geometry));
+    clip_->pictures.push_back(clip_->reader.picture(frame));
     ++clip_->frames;
     count_live();
     {
@@ -254,14 +210,11 @@ void StreamSession::check_frame(const FrameView& frame) const {
 void StreamSession::begin_clip(const FrameView& frame) {
   const FrameGeometry geometry = frame_geometry(frame.size, options_.max_resolution,
                                                 stages_->padding_multiple(), options_.output_size);
-  clip_.emplace(geometry, options_);
-  if (!callbacks_.log) return;
-  call_user([&] {
-    callbacks_.log(LogLevel::Debug, "clip of " + to_string(geometry.input) +
-                                        " frames, processed at " + to_string(geometry.processed) +
-                                        ", padded to " + to_string(geometry.padded) + ", " +
-                                        std::to_string(threads_) + " threads");
-  });
+  clip_.emplace(geometry, options_, stages_->device());
+  log(LogLevel::Debug, "clip of " + to_string(geometry.input) + " frames, processed at " +
+                           to_string(geometry.processed) + ", padded to " +
+                           to_string(geometry.padded) + ", " + std::to_string(threads_) +
+                           " threads");
 }
 
 void StreamSession::run_round(const std::vector<Window>& windows,
@@ -280,20 +233,54 @@ void StreamSession::run_round(const std::vector<Window>& windows,
 
 void StreamSession::encode(Stage stage, const std::vector<Window>& windows, FrameRun& results,
                            const Network& network) {
-  const int chunk =
-      stage == Stage::Clip ? options_.clip_chunk_size : options_.vae_encode_chunk_size;
   in_stage(stage, fresh_frames(windows), [&] {
     for (const Window& window : windows) {
-      for (const FrameRange& batch : split(window.fresh_frames(), chunk)) {
-        checkpoint_.check();
-        const at::Tensor result = network(pictures(batch));
-        require_finite(result, stage, &window, batch);
-        results.append(result);
-        count_live();
-        advance(stage, batch.size());
-      }
+      const FrameRange fresh = window.fresh_frames();
+      for (std::int64_t begin = fresh.begin; begin < fresh.end;)
+        begin = encode_batch(stage, window, begin, results, network).end;
+      finite_.settle();
     }
   });
+}
+
+// A batch of the window's fresh frames from `begin` on. Which frames share one changes rounding
+// only, so where memory runs out half as many are tried: once.
+FrameRange StreamSession::encode_batch(Stage stage, const Window& window, std::int64_t begin,
+                                       FrameRun& results, const Network& network) {
+  int& chunk = stage == Stage::Clip ? clip_chunk_ : encode_chunk_;
+  const auto batch_now = [&] {
+    return FrameRange{begin, std::min(begin + chunk, window.fresh_frames().end)};
+  };
+  checkpoint_.check();
+  std::optional<at::Tensor> result = tried(stage, batch_now(), network);
+  if (!result) {
+    chunk = static_cast<int>(batch_now().size() / 2);
+    const char* const property = stage == Stage::Clip ? "clip-chunk-size" : "vae-encode-chunk-size";
+    log(LogLevel::Warning, std::string("out of memory in ") + stage_name(stage) + ": " + property +
+                               " is " + std::to_string(chunk) +
+                               " from here on, half of the frames that were too many");
+    result = network(pictures(batch_now()));
+  }
+  const FrameRange batch = batch_now();
+  require_finite(*result, stage, &window, batch);
+  results.append(*result);
+  count_live();
+  advance(stage, batch.size());
+  return batch;
+}
+
+// None when memory ran out and the chunk may be halved; what was made of it is freed by then.
+std::optional<at::Tensor> StreamSession::tried(Stage stage, FrameRange batch,
+                                               const Network& network) {
+  const bool halved = stage == Stage::Clip ? clip_chunk_ < options_.clip_chunk_size
+                                           : encode_chunk_ < options_.vae_encode_chunk_size;
+  if (halved || batch.size() == 1) return network(pictures(batch));
+  try {
+    return network(pictures(batch));
+  } catch (...) {
+    if (!is_out_of_memory(std::current_exception())) throw;
+  }
+  return std::nullopt;
 }
 
 // Past the clip's end its last frame stands in.
@@ -301,7 +288,7 @@ at::Tensor StreamSession::pictures(FrameRange range) const {
   std::vector<at::Tensor> frames;
   for (std::int64_t i = range.begin; i < range.end; ++i)
     frames.push_back(clip_->pictures[std::min(i, clip_->frames - 1)]);
-  return padded_batch(frames, clip_->geometry);
+  return clip_->reader.batch(frames);
 }
 
 void StreamSession::predict(const std::vector<Window>& windows) {
@@ -310,6 +297,7 @@ void StreamSession::predict(const std::vector<Window>& windows) {
     for (const Window& window : windows) {
       checkpoint_.check();
       predict_window(window);
+      finite_.settle();  // the window's end: the only place where a device is waited for
       advance(Stage::Unet, window.frames.size());
     }
   });
@@ -351,6 +339,7 @@ std::vector<StreamSession::Delivery> StreamSession::decode(const std::vector<Fra
       count_live();
       advance(Stage::Decode, chunk.size());
     }
+    finite_.settle();  // and the pixels are on the host
   });
   return deliveries;
 }
@@ -375,15 +364,11 @@ void StreamSession::deliver(std::vector<Delivery> deliveries) {
 }
 
 void StreamSession::require_finite(const at::Tensor& values, Stage stage, const Window* window,
-                                   FrameRange frames) const {
-  const auto [least, most] = at::aminmax(values);  // both are NaN if any value is
-  if (std::isfinite(least.item<double>()) && std::isfinite(most.item<double>())) return;
+                                   FrameRange frames) {
   const std::string where = window == nullptr ? describe(frames)
                                               : "window " + std::to_string(window->number) + " (" +
                                                     describe(frames) + ")";
-  throw Error(ErrorCode::NonFinite, std::string(stage_name(stage)) +
-                                        " produced non-finite values in " + where +
-                                        "; try dtype float32");
+  finite_.add(values, std::string(stage_name(stage)) + " produced non-finite values in " + where);
 }
 
 std::string StreamSession::describe(FrameRange frames) const {
@@ -412,11 +397,14 @@ void StreamSession::count_live() {
 
 void StreamSession::forget_clip() noexcept {
   clip_.reset();
+  finite_.forget();
   count_live();
 }
 
 void StreamSession::reset() noexcept {
   forget_clip();
+  clip_chunk_ = options_.clip_chunk_size;
+  encode_chunk_ = options_.vae_encode_chunk_size;
   failed_ = false;
   cancelled_ = false;
 }

@@ -14,7 +14,9 @@
 #include "nn/checkpoint.h"
 #include "normalcrafter/session.h"
 #include "stream/decode_ledger.h"
+#include "stream/finite_checks.h"
 #include "stream/frame_run.h"
+#include "stream/frame_tensors.h"
 #include "stream/geometry.h"
 #include "stream/stages.h"
 #include "stream/window_schedule.h"
@@ -45,8 +47,9 @@ class StreamSession final : public Session {
  private:
   /// All that a clip needs; gone when it ends.
   struct Clip {
-    Clip(const FrameGeometry& geometry, const SessionOptions& options);
+    Clip(const FrameGeometry& geometry, const SessionOptions& options, const at::Device& device);
     FrameGeometry geometry;
+    FrameReader reader;
     WindowSchedule schedule;
     DecodeLedger ledger;
     std::int64_t frames = 0;  ///< that have arrived
@@ -76,6 +79,9 @@ class StreamSession final : public Session {
   void run_round(const std::vector<Window>& windows, const std::vector<FrameRange>& chunks);
   void encode(Stage stage, const std::vector<Window>& windows, FrameRun& results,
               const Network& network);
+  FrameRange encode_batch(Stage stage, const Window& window, std::int64_t begin, FrameRun& results,
+                          const Network& network);
+  std::optional<at::Tensor> tried(Stage stage, FrameRange batch, const Network& network);
   at::Tensor pictures(FrameRange range) const;
   void predict(const std::vector<Window>& windows);
   void predict_window(const Window& window);
@@ -83,8 +89,9 @@ class StreamSession final : public Session {
   void deliver(std::vector<Delivery> deliveries);
 
   void advance(Stage stage, std::int64_t frames);
+  void log(LogLevel level, const std::string& text);
   void require_finite(const at::Tensor& values, Stage stage, const Window* window,
-                      FrameRange frames) const;
+                      FrameRange frames);
   std::string describe(FrameRange frames) const;
   void count_live();
   void forget_clip() noexcept;
@@ -93,11 +100,16 @@ class StreamSession final : public Session {
   const SessionOptions options_;
   const SessionCallbacks callbacks_;
   const int threads_;
+  /// Frames encoded together: the options', or after a lack of memory half, until reset().
+  int clip_chunk_;
+  int encode_chunk_;
   std::shared_ptr<void> membership_;  // what Stages::join() gave
 
   std::atomic<bool> cancelled_ = false;
   const Checkpoint checkpoint_{cancelled_};
   std::optional<Clip> clip_;
+  FiniteChecks finite_;
+  std::string plan_;  // logged last
   bool loaded_ = false;
   bool failed_ = false;         // until reset()
   bool in_callback_ = false;    // a user's exception is passed on as it is

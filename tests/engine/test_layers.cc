@@ -375,6 +375,15 @@ TEST(SelfAttention, AcrossFramesIsAttentionOfTransposedData) {
       1e-5);
 }
 
+TEST(SelfAttention, AcrossFramesDoesNotDependOnHowManyPositionsAreComputedAtOnce) {
+  RandomWeights weights;
+  const SelfAttention attention(Weights(weights), 64, 2);
+  const at::Tensor x = noise({5, 12, 64});
+  const at::Tensor expected = attention.across_frames(x);
+  for (const int64_t most : {1, 2, 7, 10, 23, 24, 100})
+    EXPECT_LT(worst(attend_across_frames(attention, x, 2, most), expected), 1e-6) << most;
+}
+
 TEST(SingleTokenCrossAttention, EqualsFullAttentionWhateverTheQuery) {
   RandomWeights weights;
   const Weights scope(weights);

@@ -86,6 +86,15 @@ TEST(Residency, TheNextNetworkComesEarlyExactlyWhereItFits) {
   EXPECT_EQ(roomy.stages[2].peak, roomy.budget);
 }
 
+TEST(Residency, NothingComesEarlyBesideAWorkingSetThatIsNotKnown) {
+  auto asked = request(Residency::Staged, 10000);
+  asked.networks[1].measured = false;
+  const ResidencyPlan plan = plan_residency(asked);
+  EXPECT_EQ(plan.stages[0].prefetch, (std::vector<Upload>{kEncode}));
+  EXPECT_TRUE(plan.stages[1].prefetch.empty());
+  EXPECT_EQ(plan.stages[2].uploads, (std::vector<Upload>{kUnet}));
+}
+
 TEST(Residency, StreamedWalksTheUnetThroughTwoSlotsOfItsLargestBlock) {
   const ResidencyPlan plan = plan_residency(request(Residency::Streamed, 3600));
   EXPECT_EQ(plan.slots, (std::vector<std::uint64_t>{1000 * kMiB, 1000 * kMiB}));

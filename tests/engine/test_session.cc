@@ -484,7 +484,7 @@ TEST(Session, TurnsEveryFaultOfAStageIntoAnErrorWithAllScopesClosed) {
     for (const auto& c : cases) {
       Fixture fixture(options);
       fixture.stages->on_call = [&](Stage at, int call, const Checkpoint&) {
-        if (at == stage && call == 1) c.fault();
+        if (at == stage && call >= 1) c.fault();  // also the half of a chunk that is tried
       };
       expect_error(error_of([&] { fixture.run(clip); }), c.code, {c.word});
       EXPECT_EQ(fixture.stages->open_scopes(), 0);
@@ -496,6 +496,50 @@ TEST(Session, TurnsEveryFaultOfAStageIntoAnErrorWithAllScopesClosed) {
       EXPECT_EQ(fixture.run(clip), offline_bytes(clip, options));
     }
   }
+}
+
+TEST(Session, HalvesAnEncodersChunkOnceWhenMemoryRunsOutAndSaysSo) {
+  const Clip clip = random_clip(12, 2, 3, 1);
+  const std::pair<Stage, const char*> cases[] = {{Stage::Clip, "clip-chunk-size is 2"},
+                                                 {Stage::Encode, "vae-encode-chunk-size is 2"}};
+  for (const auto& [stage, word] : cases) {
+    SessionOptions options = small_options();
+    options.clip_chunk_size = options.vae_encode_chunk_size = 4;
+    std::vector<std::string> warnings;
+    const auto stages = std::make_shared<StandInStages>();
+    stages->on_call = [stage = stage](Stage at, int call, const Checkpoint&) {
+      TORCH_CHECK_WITH(OutOfMemoryError, at != stage || call != 0, "Tried to allocate 1 GiB. ");
+    };
+    std::vector<std::string> delivered;
+    SessionCallbacks callbacks;
+    callbacks.frame = [&](const NormalView& view) {
+      const auto* data = static_cast<const char*>(view.data);
+      delivered.emplace_back(data, data + view.row_stride * view.size.height);
+    };
+    callbacks.log = [&](LogLevel level, const std::string& text) {
+      if (level == LogLevel::Warning) warnings.push_back(text);
+    };
+    const auto session = make_stream_session(stages, options, callbacks);
+    for (const at::Tensor& frame : clip) session->push(view_of(frame));
+    session->finish();
+    (stage == Stage::Clip ? options.clip_chunk_size : options.vae_encode_chunk_size) = 2;
+    EXPECT_EQ(delivered, offline_bytes(clip, options));
+    ASSERT_EQ(warnings.size(), 1U);
+    EXPECT_NE(warnings[0].find(word), std::string::npos) << warnings[0];
+  }
+}
+
+TEST(Session, ASecondLackOfMemoryIsTheError) {
+  Fixture fixture(small_options());
+  int tries = 0;
+  fixture.stages->on_call = [&](Stage at, int, const Checkpoint&) {
+    if (at != Stage::Encode) return;
+    ++tries;
+    throw std::bad_alloc();
+  };
+  expect_error(error_of([&] { fixture.run(random_clip(9, 1, 2, 1)); }), ErrorCode::OutOfMemory,
+               {"encode", "vae-encode-chunk-size"});
+  EXPECT_EQ(tries, fixture.options.vae_encode_chunk_size > 1 ? 2 : 1);
 }
 
 TEST(Session, SaysWhichStageRanOutOfMemoryAndWhatToLower) {

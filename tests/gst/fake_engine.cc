@@ -39,6 +39,13 @@ class FakeModel final : public Model {
   ~FakeModel() override { --controls.models; }
   const ModelInfo& info() const override { return info_; }
   std::uint64_t peak_bytes() const override { return 1234567; }
+  DeviceStats device_stats() const override {
+    DeviceStats stats;
+    stats.memory = {1000, 3000, 2000};
+    stats.upload_bytes[static_cast<int>(Stage::Unet)] = 4000;
+    stats.upload_seconds[static_cast<int>(Stage::Unet)] = 0.5;
+    return stats;
+  }
   std::atomic<bool> loaded{false};
   std::mutex network;  ///< one session at a time, as in the real engine
 
@@ -307,7 +314,8 @@ class FakeEngine final : public Engine {
         models_[{options.directory, options.base_directory, options.device, options.dtype}];
     if (auto model = known.lock()) return model;
     auto model = std::make_shared<FakeModel>(
-        ModelInfo{options.directory, "cpu", "CPU",
+        ModelInfo{options.directory, options.device == "cuda:0" ? "cuda:0" : "cpu",
+                  options.device == "cuda:0" ? "Fake GPU" : "CPU",
                   options.dtype == Dtype::Auto ? Dtype::Float32 : options.dtype,
                   stated_axes(options.directory)});
     known = model;

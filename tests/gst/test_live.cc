@@ -352,6 +352,24 @@ TEST_F(LiveTest, StatisticsCountWhatHappened) {
   EXPECT_TRUE(gst_structure_get_int(stats, "threads", &threads));
   EXPECT_EQ(threads, 3) << "what the engine took for threads=0";
   EXPECT_EQ(stat("peak-bytes"), 1234567u) << "what the engine says";
+  EXPECT_FALSE(gst_structure_has_field(stats, "device-peak-bytes")) << "on the CPU";
+  gst_structure_free(stats);
+}
+
+TEST_F(LiveTest, StatisticsOfADeviceTellItsMemoryAndTheUploads) {
+  g_object_set(element_, "device", "cuda:0", nullptr);
+  play();
+  GstStructure* stats = nullptr;
+  g_object_get(element_, "stats", &stats, nullptr);
+  EXPECT_STREQ(gst_structure_get_string(stats, "device-name"), "Fake GPU");
+  EXPECT_EQ(stat("device-allocated-bytes"), 1000u);
+  EXPECT_EQ(stat("device-reserved-bytes"), 3000u);
+  EXPECT_EQ(stat("device-peak-bytes"), 2000u);
+  EXPECT_EQ(stat("unet-upload-bytes"), 4000u);
+  EXPECT_EQ(stat("clip-upload-bytes"), 0u);
+  double seconds = 0;
+  EXPECT_TRUE(gst_structure_get_double(stats, "unet-upload-seconds", &seconds));
+  EXPECT_EQ(seconds, 0.5);
   gst_structure_free(stats);
 }
 

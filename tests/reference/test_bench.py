@@ -128,6 +128,25 @@ def test_each_setting_that_is_about_memory_is_measured(workshop, tmp_path):
     assert all(row["peak_bytes"] > 0 and row["seconds"] > 0 for row in rows)
 
 
+@pytest.mark.slow
+def test_the_check_of_a_device_runs_on_the_cpu(workshop, tmp_path):
+    table = tmp_path / "table.md"
+    done = run(sys.executable, BENCH / "device_check.py", "--build", workshop.build, "--device", "cpu", "--model",
+               workshop.model("two-level"), "--sizes", "64x64", "--frames", 2, "--passes", 1, "--table", table)
+    assert done.returncode == (1 if "\nFAIL" in done.stdout else 0), done.stdout + done.stderr
+    rows = [line.strip("| ").split(" | ") for line in table.read_text().splitlines() if line.startswith("| 64x64")]
+    assert [row[1:3] for row in rows] == [[m, s] for m in ("staged", "resident") for s in ("reference", "engine")]
+    assert all(float(row[3]) > 0 for row in rows)
+    bars = [line for line in table.read_text().splitlines() if "float32: largest difference" in line]
+    assert len(bars) == 6 and all("pass" in bar for bar in bars)
+
+
+def test_the_check_of_a_device_refuses_a_size_that_is_none(workshop, tmp_path):
+    done = run(sys.executable, BENCH / "device_check.py", "--device", "cpu", "--sizes", "64", "--table", tmp_path / "t")
+    assert done.returncode == 2
+    assert "64 is not of the form WIDTHxHEIGHT" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["compare.py", "memory.py", "overhead.py", "scaling.py"])
 def test_a_script_refuses_before_it_runs(name, workshop, tmp_path):
     done = script(name, workshop, "--model", tmp_path, "--json", tmp_path / "none" / "x.json")

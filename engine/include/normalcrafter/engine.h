@@ -11,7 +11,7 @@
 namespace normalcrafter {
 
 /// Changes whenever these headers change incompatibly.
-inline constexpr unsigned kEngineAbi = 2;
+inline constexpr unsigned kEngineAbi = 3;
 
 class Engine {
  public:

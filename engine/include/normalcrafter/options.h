@@ -13,6 +13,7 @@ enum class Dtype { Auto, Float32, BFloat16, Float16 };
 enum class OffloadMode {
   Staged,    ///< only the active one; the others' prepared weights are given back
   Resident,  ///< all of them
+  Streamed,  ///< as Staged, and of the UNet two blocks at a time; on the CPU the same as Staged
 };
 
 enum class OutputSize {
@@ -47,6 +48,12 @@ struct ModelOptions {
   std::string base_directory;   ///< where a component missing from `directory` is taken from, or ""
   std::string device = "auto";  ///< "auto", "cpu", "cuda", "cuda:N"
   Dtype dtype = Dtype::Auto;
+  /// Of the VAE. Auto: `dtype`, but float32 where that is float16 and the VAE's configuration asks
+  /// for it (force_upcast).
+  Dtype vae_dtype = Dtype::Auto;
+  bool allow_tf32 = false;    ///< CUDA: float32 products in 10 bits of mantissa; faster
+  bool deterministic = true;  ///< CUDA: equal inputs give equal bits; false: cuDNN's fastest
+  friend bool operator==(const ModelOptions&, const ModelOptions&) = default;
 };
 
 struct SessionOptions {

@@ -8,6 +8,14 @@
 
 namespace normalcrafter::cuda {
 
+/// Whether the build has the kernels. Where it has not, nothing else here may be called:
+///   if constexpr (cuda::kCompiled) { ... }
+#ifdef NORMALCRAFTER_CUDA_KERNELS
+inline constexpr bool kCompiled = true;
+#else
+inline constexpr bool kCompiled = false;
+#endif
+
 /// Float32, float16 or bfloat16, contiguous and on a CUDA device.
 bool has_kernels(const at::Tensor& x);
 
