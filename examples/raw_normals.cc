@@ -3,6 +3,7 @@
 //   ffmpeg -i in.mp4 -f rawvideo -pix_fmt rgb24 - | raw-normals MODEL WIDTH HEIGHT > normals.rgb
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "normalcrafter/engine.h"
@@ -42,6 +43,10 @@ int run(const char* model, nc::Size size) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::printf("raw-normals %s\n", NORMALCRAFTER_VERSION);
+    return 0;
+  }
   const nc::Size size = argc == 4 ? nc::Size{std::atoi(argv[2]), std::atoi(argv[3])} : nc::Size{};
   if (size.width < 1 || size.height < 1) {
     std::fprintf(stderr, "usage: raw-normals MODEL WIDTH HEIGHT < frames.rgb > normals.rgb\n");

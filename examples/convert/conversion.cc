@@ -24,12 +24,12 @@ RangeRequest range_of(const Options& options, const ResumePlan& resume) {
   return {options.start, options.frames, resume.skip};
 }
 
+}  // namespace
+
 Windows windows_of(GstElement* element) {
   return {integer_property(element, "window-size"), integer_property(element, "step-size"),
           integer_property(element, "vae-decode-chunk-size")};
 }
-
-}  // namespace
 
 Conversion::Conversion(const Options& options, GstElement* element, Reporter& reporter)
     : options_(options),
@@ -68,7 +68,9 @@ void Conversion::begin(std::int64_t running_time) {
   outputs_->begin(running_time, *gate_);
   length_ = length_of(source_->gate_pad());
   if (input_.pictures) length_.frames = static_cast<std::int64_t>(input_.pictures->files.size());
-  tracker_.expect(frames_expected(length_, range_, output_.resume.skip + output_.resume.discard));
+  auto expected = frames_expected(length_, range_, output_.resume.skip + output_.written.discard);
+  if (expected && output_.written.most) expected = std::min(*expected, *output_.written.most);
+  tracker_.expect(expected);
   if (!loading_) tracker_.loaded();
 }
 
@@ -175,6 +177,7 @@ Outcome Conversion::outcome() {
   const bool whole = !failure_;
   outcome.output = outputs_->finish(whole, failure_);
   outcome.frames = outputs_->frames();
+  outcome.beginning = outputs_->beginning();
   outcome.seconds = tracker_.seconds();
   const bool nothing_left = output_.resume.discard > 0;
   if (!failure_ && signal == 0 && outcome.frames == 0 && !nothing_left)

@@ -22,6 +22,9 @@
 
 namespace normalcrafter::convert {
 
+/// The element's, as they are set.
+Windows windows_of(GstElement* element);
+
 /// Builds the pipeline and runs it on the main loop.
 class Conversion {
  public:

@@ -97,6 +97,11 @@ std::optional<Failure> FrameTap::failure() const {
   return failure_;
 }
 
+std::optional<std::int64_t> FrameTap::beginning() const {
+  const std::lock_guard lock(mutex_);
+  return beginning_;
+}
+
 GstPadProbeReturn FrameTap::on_buffer(GstPad*, GstPadProbeInfo* info, gpointer data) {
   auto* self = static_cast<FrameTap*>(data);
   try {
@@ -112,12 +117,13 @@ GstPadProbeReturn FrameTap::on_buffer(GstPad*, GstPadProbeInfo* info, gpointer d
 
 /// False for a frame that is dropped.
 bool FrameTap::take(GstBuffer* buffer) {
-  const std::int64_t number = next_++;
-  if (number < request_.plan.discard) return false;
+  const Written& written = request_.written;
+  const std::int64_t number = next_++ - written.discard;
+  if (number < 0 || (written.most && number >= *written.most)) return false;
   const Handle<GstCaps> caps(gst_pad_get_current_caps(pad_));
   Mapped mapped(buffer, caps.get(), request_.samples);
   if (!mapped) throw Failure(Status::Failed, "a frame that does not fit its caps");
-  mapped.frame.number = request_.plan.skip + number;
+  mapped.frame.number = written.first + number;
   mapped.frame.time = stream_time(pad_, buffer);
   give(mapped.frame);
   return true;
@@ -126,7 +132,10 @@ bool FrameTap::take(GstBuffer* buffer) {
 void FrameTap::give(const NormalFrame& frame) {
   if (request_.one_size) check_size(frame);
   for (FrameSink* sink : request_.sinks) sink->write(frame);
-  ++frames_;
+  if (frames_++ == 0) {
+    const std::lock_guard lock(mutex_);
+    beginning_ = frame.time;
+  }
   request_.counted();
 }
 

@@ -4,6 +4,7 @@
 #include <gst/gst.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -11,12 +12,18 @@
 
 #include "failure.h"
 #include "normal_frame.h"
-#include "resume_plan.h"
 
 namespace normalcrafter::convert {
 
 /// The caps of such frames, as text.
 const char* caps_text(Samples samples);
+
+/// Which of the frames that come out are written.
+struct Written {
+  std::int64_t discard = 0;          ///< dropped at the beginning
+  std::int64_t first = 0;            ///< the clip's number of the first one that is written
+  std::optional<std::int64_t> most;  ///< what comes after that many is dropped
+};
 
 /// Gives what passes a source pad to the sinks, on the stream's thread, numbered within the clip.
 /// Where a sink fails the stream ends in an error, and failure() says which.
@@ -24,7 +31,7 @@ class FrameTap {
  public:
   struct Request {
     Samples samples = Samples::Rgb8;
-    ResumePlan plan;        ///< frames that are computed again and dropped here
+    Written written;
     bool one_size = false;  ///< another size than the first frame's is a Failure (Output)
     std::vector<FrameSink*> sinks;
     std::function<void()> counted;  ///< a frame has been written
@@ -38,6 +45,8 @@ class FrameTap {
 
   /// Frames that the sinks got.
   std::int64_t frames() const { return frames_; }
+  /// The time of the first of them, as in NormalFrame.
+  std::optional<std::int64_t> beginning() const;
   std::optional<Failure> failure() const;
 
  private:
@@ -55,6 +64,7 @@ class FrameTap {
   std::atomic<std::int64_t> frames_{0};
   mutable std::mutex mutex_;
   std::optional<Failure> failure_;
+  std::optional<std::int64_t> beginning_;
 };
 
 }  // namespace normalcrafter::convert

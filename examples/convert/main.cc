@@ -9,6 +9,7 @@
 #include "conversion.h"
 #include "element_options.h"
 #include "failure.h"
+#include "frame_count.h"
 #include "options.h"
 
 namespace {
@@ -72,6 +73,10 @@ nc::Status run(const std::vector<std::string>& arguments) {
   if (no_element) throw nc::Failure(*no_element);
   nc::apply(options.element, element.get());
   if (options.check_axes) return nc::check_axes(element.get(), options.progress);
+  if (options.count) {
+    nc::count_frames(options, element.get());
+    return nc::Status::Done;
+  }
   return convert(options, element.get());
 }
 

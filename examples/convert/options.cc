@@ -35,6 +35,7 @@ struct Raw {
   gboolean overwrite = FALSE;
   gboolean quiet = FALSE;
   gboolean check_axes = FALSE;
+  gboolean count = FALSE;
   gboolean version = FALSE;
   char* exr_type = nullptr;
   char* preview = nullptr;
@@ -42,13 +43,14 @@ struct Raw {
   char* fps = nullptr;
   char* start = nullptr;
   char* frames = nullptr;
+  char* trim = nullptr;
   char* progress = nullptr;
   char** files = nullptr;
 
   Raw() = default;
   Raw(const Raw&) = delete;
   ~Raw() {
-    for (char* text : {exr_type, preview, light, fps, start, frames, progress}) g_free(text);
+    for (char* text : {exr_type, preview, light, fps, start, frames, trim, progress}) g_free(text);
     g_strfreev(files);
   }
 };
@@ -59,6 +61,11 @@ auto entries_of(Raw& raw) {
        "Leave out this much at the beginning. A time is sought, frames are counted", "LENGTH"},
       {"frames", 0, 0, G_OPTION_ARG_STRING, &raw.frames, "Convert this much (default: all)",
        "LENGTH"},
+      {"trim", 0, 0, G_OPTION_ARG_STRING, &raw.trim,
+       "For a piece of a clip: so many frames at its beginning and at its end are converted and "
+       "not "
+       "written",
+       "N,N"},
       {"fps", 0, 0, G_OPTION_ARG_STRING, &raw.fps, "Frame rate of pictures: 25, 23.976, 24000/1001",
        "RATE"},
       {"bits", 0, 0, G_OPTION_ARG_INT, &raw.bits, "PNG: bits a component (default: 8)", "8|16"},
@@ -88,6 +95,10 @@ auto entries_of(Raw& raw) {
       {"quiet", 'q', 0, G_OPTION_ARG_NONE, &raw.quiet, "Show errors and warnings only", nullptr},
       {"check-axes", 0, 0, G_OPTION_ARG_NONE, &raw.check_axes,
        "Show the model a sphere and report which way its axes point; takes no files", nullptr},
+      {"count", 0, 0, G_OPTION_ARG_NONE, &raw.count,
+       "Convert nothing: decode INPUT and print, as JSON, its frames and what decides how they can "
+       "be cut into pieces",
+       nullptr},
       {"version", 0, 0, G_OPTION_ARG_NONE, &raw.version, "Show the versions", nullptr},
       {G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_FILENAME_ARRAY, &raw.files, nullptr, "INPUT OUTPUT"},
       {},
@@ -129,6 +140,16 @@ void parse_fps(const std::string& text, Options& options) {
     refuse("--fps=" + text + ": not a frame rate such as 25 or 24000/1001");
 }
 
+Trim parse_trim(const std::string& text) {
+  long long before = 0;
+  long long after = 0;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%lld,%lld%n", &before, &after, &end) != 2 ||
+      static_cast<std::size_t>(end) != text.size() || before < 0 || after < 0)
+    refuse("--trim=" + text + ": it takes two numbers of frames, as in 30,4");
+  return {before, after};
+}
+
 Options options_of(const Raw& raw) {
   Options options;
   options.bits = raw.bits;
@@ -141,6 +162,7 @@ Options options_of(const Raw& raw) {
   if (raw.fps != nullptr) parse_fps(raw.fps, options);
   if (raw.start != nullptr) options.start = parse_amount("start", raw.start);
   if (raw.frames != nullptr) options.frames = parse_amount("frames", raw.frames);
+  if (raw.trim != nullptr) options.trim = parse_trim(raw.trim);
   if (raw.number != -1) options.first_number = raw.number;
   options.resume = raw.resume != FALSE;
   options.warm_up = raw.warm_up;
@@ -150,6 +172,7 @@ Options options_of(const Raw& raw) {
                            {{"bar", ProgressMode::Bar}, {"json", ProgressMode::Json}});
   if (raw.quiet) options.progress = ProgressMode::Quiet;
   options.check_axes = raw.check_axes != FALSE;
+  options.count = raw.count != FALSE;
   options.version = raw.version != FALSE;
   return options;
 }
@@ -172,6 +195,18 @@ bool keeps_alpha(const Options& options) {
   return false;
 }
 
+/// Where the end is has to be known when the frames before it are written.
+void check_trim(const Options& options) {
+  if (options.trim->after > 0 && !options.frames)
+    refuse("--trim at the end needs --frames: only then it is known where that is");
+  if (options.frames && options.frames->unit != Amount::Unit::Frames)
+    refuse("--trim needs --frames as a number of frames");
+  if (options.frames && options.frames->value <= options.trim->before + options.trim->after)
+    refuse("--trim leaves nothing of --frames=" + std::to_string(options.frames->value));
+  if (options.resume) refuse("--trim and --resume exclude each other");
+  if (!options.preview.empty()) refuse("--preview shows whole clips, --trim is for pieces");
+}
+
 void check_together(const Options& options) {
   const bool video = is_video(options.kind);
   if (options.bits != 8 && options.bits != 16)
@@ -189,6 +224,7 @@ void check_together(const Options& options) {
   if (options.resume && options.overwrite) refuse("--resume and --overwrite exclude each other");
   if (options.first_number && *options.first_number < 0) refuse("--number takes 0 and more");
   if (options.first_number && !is_sequence(options.kind)) refuse("--number is for png and exr");
+  if (options.trim) check_trim(options);
   if (options.warm_up < 0) refuse("--warm-up takes 0 and more");
   if (options.frames && options.frames->value == 0) refuse("--frames=0: nothing to convert");
   if (keeps_alpha(options) && options.kind != OutputKind::Png)

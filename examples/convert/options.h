@@ -14,6 +14,12 @@
 
 namespace normalcrafter::convert {
 
+/// Frames at a range's ends that the network sees and that are not written.
+struct Trim {
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+};
+
 enum class ProgressMode { Bar, Json, Quiet };
 
 struct Options {
@@ -30,12 +36,14 @@ struct Options {
   int fps_denominator = 1;
   Amount start;
   std::optional<Amount> frames;
+  std::optional<Trim> trim;
   std::optional<std::int64_t> first_number;
   bool resume = false;
   int warm_up = 3;
   bool overwrite = false;
   ProgressMode progress = ProgressMode::Bar;
   bool check_axes = false;
+  bool count = false;
   bool version = false;
   ElementSettings element;
 };

@@ -49,7 +49,8 @@ PictureFormat format_of(const Options& options, const std::string& settings) {
     if (name == "alpha") format.alpha = value == "copy";
   std::string note = format.exr ? options.exr_type == ExrType::Half ? "half" : "float"
                                 : std::to_string(options.bits) + " bits";
-  if (options.start.value > 0) note += " start=" + to_string(options.start);
+  // A piece is to be as the whole clip's run makes it.
+  if (options.start.value > 0 && !options.trim) note += " start=" + to_string(options.start);
   if (!settings.empty()) note += " " + settings;
   format.note = {note};
   return format;
@@ -59,15 +60,6 @@ Samples samples_of(const Options& options, const PictureFormat& format) {
   if (is_float(options.kind)) return Samples::Float;
   if (options.bits == 16) return Samples::Rgba16Be;
   return format.alpha ? Samples::Rgba8 : Samples::Rgb8;
-}
-
-/// Numbers of a sequence go on in the output, so that frame 1001 stays 1001.
-std::int64_t first_number(const Options& options, const InputPlan& input) {
-  if (options.first_number) return *options.first_number;
-  if (!input.pictures) return 0;
-  RangeRequest all;
-  all.start = options.start;
-  return input.pictures->first_number + cut(input.pictures->files, all, input.rate).first;
 }
 
 void plan_sequence(const Options& options, const InputPlan& input, const Windows& windows,
@@ -87,7 +79,22 @@ void plan_sequence(const Options& options, const InputPlan& input, const Windows
   }
 }
 
+Written written_of(const Options& options, const ResumePlan& resume) {
+  if (!options.trim) return {resume.discard, resume.skip + resume.discard, std::nullopt};
+  const auto [before, after] = *options.trim;
+  if (!options.frames) return {before, 0, std::nullopt};
+  return {before, 0, options.frames->value - before - after};
+}
+
 }  // namespace
+
+std::int64_t first_number(const Options& options, const InputPlan& input) {
+  if (options.first_number) return *options.first_number;
+  if (!input.pictures) return 0;
+  RangeRequest all;
+  all.start = options.start;
+  return input.pictures->first_number + cut(input.pictures->files, all, input.rate).first;
+}
 
 OutputPlan plan_output(const Options& options, const InputPlan& input, const Windows& windows,
                        const std::string& settings) {
@@ -103,6 +110,7 @@ OutputPlan plan_output(const Options& options, const InputPlan& input, const Win
     check_file(options.output, options.overwrite);
   }
   if (!options.preview.empty()) check_file(options.preview, options.overwrite);
+  plan.written = written_of(options, plan.resume);
   return plan;
 }
 

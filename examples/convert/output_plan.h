@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "frame_tap.h"
 #include "normal_frame.h"
 #include "options.h"
 #include "relight.h"
@@ -19,9 +20,14 @@ struct OutputPlan {
   std::optional<Pattern> pattern;  ///< of a sequence; else one file
   std::int64_t first = 0;          ///< number of the sequence's first file
   ResumePlan resume;
+  Written written;
   PictureFormat format;
   Samples samples = Samples::Rgb8;
 };
+
+/// The number of a sequence's first file. Numbers of pictures go on in the output, so that frame
+/// 1001 stays 1001.
+std::int64_t first_number(const Options& options, const InputPlan& input);
 
 /// A Failure (Output) if there is output already that the options do not allow to replace or to go
 /// on with, or if the folder cannot be written to; the folder is made if its parent is there.

@@ -43,10 +43,11 @@ Outputs::Outputs(const Options& options, const OutputPlan& plan, GstBin* pipelin
   const Handle<GstPad> out(gst_element_get_static_pad(filter_, "src"));
   const bool one_size = !is_sequence(options.kind) || (preview_ && sheet_ == nullptr);
   tap_ = std::make_unique<FrameTap>(
-      out.get(), FrameTap::Request{plan.samples, plan.resume, one_size, sinks, std::move(counted)});
+      out.get(),
+      FrameTap::Request{plan.samples, plan.written, one_size, sinks, std::move(counted)});
   if (sheet_ == nullptr) return;
   const Handle<GstPad> in(gst_element_get_static_pad(element, "sink"));
-  input_tap_ = std::make_unique<InputTap>(in.get(), plan.resume.discard, *sheet_);
+  input_tap_ = std::make_unique<InputTap>(in.get(), plan.written.discard, *sheet_);
 }
 
 void Outputs::make_preview() {
@@ -82,7 +83,7 @@ void Outputs::link_elements(GstElement* element) {
 }
 
 /// Where the output takes no audio it is read all the same: it may be what lasts as long as the
-/// container says.
+/// container says. A piece of a clip is joined with others, and sound does not end at frames.
 void Outputs::add_audio(GstPad* pad, const VideoGate& gate) {
   const Handle<GstCaps> caps(gst_pad_get_current_caps(pad));
   // Encoded, it is small: as much as comes waits here for the frames that the network has not done.
@@ -92,7 +93,7 @@ void Outputs::add_audio(GstPad* pad, const VideoGate& gate) {
   gst_bin_add(pipeline_, queue);
   const Handle<GstPad> out(gst_element_get_static_pad(queue, "src"));
   audio_.push_back(std::make_unique<AudioGate>(out.get(), gate));
-  if (video_) {
+  if (video_ && !options_.trim) {
     video_->add_audio(queue, caps.get());
   } else {
     GstElement* end = make_element("fakesink");

@@ -37,6 +37,7 @@ class Outputs {
   void end_streams() const;
 
   std::int64_t frames() const { return tap_->frames(); }
+  std::optional<std::int64_t> beginning() const { return tap_->beginning(); }
   /// What writing ended in, if it failed.
   std::optional<Failure> failure() const { return tap_->failure(); }
   bool is_video() const { return video_ != nullptr; }

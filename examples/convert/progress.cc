@@ -171,6 +171,7 @@ void Reporter::end(const Outcome& outcome) {
     if (!outcome.message.empty()) object["message"] = outcome.message;
     if (!outcome.output.empty()) object["output"] = outcome.output;
     object["frames"] = outcome.frames;
+    if (outcome.beginning) object["beginning"] = static_cast<double>(*outcome.beginning) * 1e-9;
     object["seconds"] = outcome.seconds;
     print_json(object);
     return;

@@ -52,6 +52,7 @@ struct Outcome {
   std::string message;  ///< of a failure, or what else is to be said
   std::string output;   ///< what was written, under the name that it has; "" if nothing
   std::int64_t frames = 0;
+  std::optional<std::int64_t> beginning;  ///< the first frame's time in the input, in nanoseconds
   double seconds = 0;
 };
 

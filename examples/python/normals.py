@@ -54,6 +54,11 @@ def normals(frames, rate=25, properties=""):
 
 
 if __name__ == "__main__":
+    if "--version" in sys.argv[1:]:
+        Gst.init(None)
+        plugin = Gst.Registry.get().find_plugin("normalcrafter")
+        print(f"element normalcrafter {plugin.get_version() if plugin else 'not found'}, {Gst.version_string()}")
+        sys.exit()
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     np.save(sys.argv[2], np.stack(list(normals(np.load(sys.argv[1]), properties=" ".join(sys.argv[3:])))))

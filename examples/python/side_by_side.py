@@ -1,6 +1,7 @@
 """Shows a video beside its normals, in a window or as a file. docs/applications.md."""
 
 import argparse
+import os
 import pathlib
 import sys
 
@@ -11,6 +12,7 @@ from gi.repository import Gst  # noqa: E402
 
 # Of what a branch holds back the other one needs as much: the element looks ahead.
 QUEUE = "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0"
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 # 4:4:4, since subsampled colours would bend the vectors.
 ENCODERS = {".mp4": "videoconvert dither=none ! video/x-raw,format=Y444 ! x264enc pass=quant quantizer=14 ! mp4mux",
             ".mkv": "avenc_ffv1 ! matroskamux"}
@@ -22,13 +24,25 @@ def parse_arguments():
     parser.add_argument("video")
     parser.add_argument("properties", nargs="*", metavar="property=value")
     parser.add_argument("-o", "--output", type=pathlib.Path, help="FILE.mp4, or lossless FILE.mkv, instead of a window")
-    parser.add_argument("--sink", default="autovideosink", help="another sink, e.g. 'fakesink' (%(default)s)")
+    parser.add_argument("--sink", help="another sink than autovideosink, e.g. fakesink")
+    parser.add_argument("--version", action="version", version=versions())
     options = parser.parse_intermixed_args()
     if options.output and options.output.suffix not in ENCODERS:
         parser.error(f"--output ends in {' or '.join(ENCODERS)}")
     if options.output and options.output.exists():
         parser.error(f"{options.output} is there already")
+    if not options.output and not options.sink and not any(os.environ.get(name) for name in DISPLAYS):
+        # Some sinks that autovideosink tries then end the whole program.
+        parser.error("there is no display to show a window on; --output=FILE.mp4 writes a file, --sink=SINK takes another "
+                     "sink, such as kmssink")
+    options.sink = options.sink or "autovideosink"
     return options
+
+
+def versions():
+    Gst.init(None)
+    plugin = Gst.Registry.get().find_plugin("normalcrafter")
+    return f"element normalcrafter {plugin.get_version() if plugin else 'not found'}, {Gst.version_string()}"
 
 
 def make_pipeline(options):

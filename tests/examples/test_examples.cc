@@ -154,5 +154,23 @@ TEST_F(PythonExamples, SideBySideHasTheInputOnTheLeft) {
   for (std::size_t i = 0; i < in.size(); ++i) EXPECT_EQ(left[i].hash, in[i].hash) << i;
 }
 
+TEST_F(PythonExamples, SideBySideWithoutADisplaySaysWhatElseThereIs) {
+  write_clip(file("in.mkv"), 15);
+  Program program = python("side_by_side.py", file("in.mkv"));
+  EXPECT_EQ(WEXITSTATUS(program.wait()), 2);
+  EXPECT_TRUE(program.says("no display")) << program.output();
+  EXPECT_TRUE(program.says("--output")) << program.output();
+  Program other = python("side_by_side.py", file("in.mkv") + " --sink=fakesink");
+  EXPECT_EQ(other.wait(), 0) << other.output();
+}
+
+TEST_F(PythonExamples, TellTheVersionsThatTheyRunWith) {
+  for (const char* script : {"normals.py", "side_by_side.py"}) {
+    Program program = python(script, "--version");
+    EXPECT_EQ(program.wait(), 0) << program.output();
+    EXPECT_TRUE(program.says("element normalcrafter 0.")) << program.output();
+  }
+}
+
 }  // namespace
 }  // namespace normalcrafter

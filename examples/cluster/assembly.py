@@ -1,0 +1,179 @@
+"""Pieces become the output: pictures get their places, arrays and videos are joined without computing anything anew."""
+
+import ast
+import contextlib
+import dataclasses
+import errno
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import zipfile
+
+SEQUENCES = (".png", ".exr")
+ARRAYS = (".npy", ".npz")
+# Container: the audio codec for sound that it does not take as it is, as the converter does it.
+VIDEOS = {".mp4": "aac", ".m4v": "aac", ".mov": "aac", ".mkv": "flac", ".webm": "libopus"}
+
+
+class AssemblyError(Exception):
+    """What could not be put together, in words for the user."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A piece's file or folder, and how long it lasts in the clip, where that is known."""
+
+    folder: pathlib.Path
+    file: str
+    seconds: float | None = None
+
+    @property
+    def path(self):
+        return self.folder / self.file
+
+
+def ending(output):
+    return pathlib.Path(output).suffix.lower()
+
+
+def partial_name(output):
+    """What a file is called until it is whole, as with the converter."""
+    return output.with_name(f"{output.stem}.partial{output.suffix}")
+
+
+def pictures_there(output):
+    """The files of a numbered name that are there already."""
+    before, number, after = re.fullmatch(r"((?:[^%]|%%)*)(%0?\d*d)?((?:[^%]|%%)*)", output.name).groups()
+    if number is None:
+        return [output] if output.exists() else []
+    name = re.compile(re.escape(before.replace("%%", "%")) + r" *\d+" + re.escape(after.replace("%%", "%")))
+    return [file for file in output.parent.glob("*") if name.fullmatch(file.name)]
+
+
+def place(source, target):
+    """Moves a file, so that it appears whole."""
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copyfile(source, partial_name(target))
+        os.replace(partial_name(target), target)
+        os.unlink(source)
+
+
+def assemble(parts, output, source=None, sound_from=0.0):
+    """`source`: the clip whose sound a video gets, from `sound_from` seconds on; None: none is missing."""
+    kind = ending(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    if kind in SEQUENCES:
+        _move_pictures(parts, output.parent, kind)
+        return
+    if len(parts) == 1:
+        place(parts[0].path, output)
+        return
+    partial = partial_name(output)
+    if kind == ".npy":
+        _join_npy(parts, partial)
+    elif kind == ".npz":
+        _join_npz(parts, partial)
+    else:
+        _join_video(parts, partial, VIDEOS[kind], source, sound_from)
+    os.replace(partial, output)
+
+
+def _move_pictures(parts, folder, kind):
+    """What an interrupted call has moved is in its place."""
+    for part in parts:
+        for picture in sorted(part.folder.iterdir()):
+            if picture.suffix.lower() == kind:
+                place(picture, folder / picture.name)
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def _read_header(file):
+    """(descr, shape, bytes of the header) of a .npy stream, which is then at its data."""
+    head = file.read(10)
+    if head[:8] != b"\x93NUMPY\x01\x00":
+        raise AssemblyError(f"{getattr(file, 'name', 'a piece')} is no array of the converter's")
+    size = int.from_bytes(head[8:10], "little")
+    fields = ast.literal_eval(file.read(size).decode("latin1"))
+    return fields["descr"], fields["shape"], 10 + size
+
+
+def _header(descr, shape, size):
+    sides = ", ".join(str(side) for side in shape) + ("," if len(shape) == 1 else "")
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sides}), }}"
+    return b"\x93NUMPY\x01\x00" + (size - 10).to_bytes(2, "little") + text.ljust(size - 11).encode("latin1") + b"\n"
+
+
+def _join_streams(opened, target):
+    """`opened`: functions that open one .npy stream each; they are read twice, so that one is open at a time."""
+    headers = []
+    for open_one in opened:
+        with open_one() as stream:
+            headers.append(_read_header(stream))
+    if len({(descr, shape[1:]) for descr, shape, _ in headers}) > 1:
+        raise AssemblyError("the pieces' arrays differ in size or type")
+    descr, shape, size = headers[0]
+    target.write(_header(descr, (sum(shape[0] for _, shape, _ in headers), *shape[1:]), size))
+    for open_one in opened:
+        with open_one() as stream:
+            _read_header(stream)
+            shutil.copyfileobj(stream, target, 1 << 20)
+
+
+def _join_npy(parts, target):
+    with open(target, "wb") as file:
+        _join_streams([lambda path=part.path: open(path, "rb") for part in parts], file)
+
+
+def _join_npz(parts, target):
+    with contextlib.ExitStack() as stack:
+        archives = [stack.enter_context(zipfile.ZipFile(part.path)) for part in parts]
+        joined = stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_STORED, allowZip64=True))
+        for name in archives[0].namelist():
+            with joined.open(zipfile.ZipInfo(name), "w", force_zip64=True) as file:
+                _join_streams([lambda archive=archive: archive.open(name) for archive in archives], file)
+
+
+# --- video ----------------------------------------------------------------------------------------
+
+
+def _join_video(parts, target, audio_codec, source, sound_from):
+    """Copied packet by packet. Sound is copied too where the container takes it."""
+    listing = target.with_name(target.name + ".txt")
+    listing.write_text(concat_script(parts))
+    command = ["ffmpeg", "-nostdin", "-loglevel", "error", "-y", "-f", "concat", "-safe", "0", "-i", str(listing)]
+    if source is not None:
+        seek = ["-ss", f"{sound_from:.6f}"] if sound_from > 0 else []
+        # Sound that begins a little early, as AAC does to warm up, must not move the pictures.
+        command += [*seek, "-i", source, "-map", "0:v:0", "-map", "1:a?", "-avoid_negative_ts", "disabled"]
+    try:
+        failure = _failure_of([*command, "-c", "copy", str(target)])
+        if failure and source is not None:
+            failure = _failure_of([*command, "-c:v", "copy", "-c:a", audio_codec, str(target)])
+    finally:
+        listing.unlink()
+    if failure:
+        raise AssemblyError(f"ffmpeg could not join the pieces: {failure}")
+
+
+def concat_script(parts):
+    """For ffmpeg's concat demuxer. The durations keep roundings of one piece's times from adding up."""
+    lines = ["ffconcat version 1.0"]
+    for part in parts:
+        quoted = str(part.path.resolve()).replace("'", r"'\''")
+        lines.append(f"file '{quoted}'")
+        if part.seconds is not None:
+            lines.append(f"duration {part.seconds:.9f}")
+    return "\n".join(lines) + "\n"
+
+
+def _failure_of(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    return (done.stderr.strip() or f"status {done.returncode}") if done.returncode else None
