@@ -74,7 +74,7 @@ auto entries_of(Raw& raw) {
       {"quality", 0, 0, G_OPTION_ARG_INT, &raw.quality,
        "Video: 0 to 100 (default: 75; mkv is lossless unless this is given)", "N"},
       {"lossless", 0, 0, G_OPTION_ARG_NONE, &raw.lossless,
-       "mkv: nothing is lost, as without --quality; other video cannot promise it", nullptr},
+       "mkv, mov: nothing is lost (mkv: as without --quality)", nullptr},
       {"preview", 0, 0, G_OPTION_ARG_FILENAME, &raw.preview,
        "Write also a contact sheet (png) or a video of the normals lit from one side", "FILE"},
       {"light", 0, 0, G_OPTION_ARG_STRING, &raw.light,
@@ -216,8 +216,10 @@ void check_together(const Options& options) {
     refuse("--quality=" + std::to_string(*options.quality) + ": it takes 0 to 100");
   if ((options.quality || options.lossless) && !video)
     refuse("--quality and --lossless are for video");
-  if (options.lossless && options.kind != OutputKind::Matroska)
-    refuse("--lossless is for mkv: what this container holds at eight bits is YCbCr, which rounds");
+  // Ten bits of YCbCr, encoded without loss, come back up to two codes off: players' conversions to
+  // RGB are not that exact.
+  if (options.lossless && options.kind != OutputKind::Matroska && options.kind != OutputKind::Mov)
+    refuse("--lossless is for mkv and mov: what this container holds is YCbCr, which rounds");
   if (options.quality && options.lossless) refuse("--quality and --lossless exclude each other");
   if (options.resume && !is_sequence(options.kind))
     refuse("--resume is for sequences of pictures: the other files are written in one go");

@@ -76,8 +76,9 @@ void Outputs::link_elements(GstElement* element) {
     gst_bin_add(pipeline_, end);
     link(filter_, end);
   } else {
-    video_ = std::make_unique<VideoWriter>(video_codec(options_.kind, options_.quality),
-                                           partial_name(options_.output).string(), pipeline_);
+    video_ = std::make_unique<VideoWriter>(
+        video_codec(options_.kind, options_.quality, options_.lossless),
+        partial_name(options_.output).string(), pipeline_);
     video_->link_from(filter_);
   }
 }

@@ -30,18 +30,20 @@ std::string vp9(int quality) {
 }
 
 constexpr const char* kFfv1 = "videoconvert ! video/x-raw,format=BGRx ! avenc_ffv1";
+// The one codec of QuickTime's muxer that takes RGB.
+constexpr const char* kPng = "videoconvert ! video/x-raw,format=RGB ! pngenc";
 constexpr const char* kRawAudio = "audioconvert ! audioresample ! ";
 
 }  // namespace
 
-VideoCodec video_codec(OutputKind kind, std::optional<int> quality) {
+VideoCodec video_codec(OutputKind kind, std::optional<int> quality, bool lossless) {
   const int chosen = quality.value_or(kDefaultQuality);
   const std::string audio = kRawAudio;
   switch (kind) {
     case OutputKind::Mp4:
       return {h264(chosen), "mp4mux", audio + "avenc_aac bitrate=192000"};
     case OutputKind::Mov:
-      return {h264(chosen), "qtmux", audio + "avenc_aac bitrate=192000"};
+      return {lossless ? kPng : h264(chosen), "qtmux", audio + "avenc_aac bitrate=192000"};
     case OutputKind::WebM:
       return {vp9(chosen), "webmmux", audio + "opusenc bitrate=160000"};
     case OutputKind::Matroska:

@@ -15,7 +15,7 @@ struct VideoCodec {
 };
 
 /// Colours are vectors here, so chroma keeps its full resolution (4:4:4), or nothing is lost at
-/// all: in Matroska, unless a quality (0 to 100) is given.
-VideoCodec video_codec(OutputKind kind, std::optional<int> quality);
+/// all: in Matroska, unless a quality (0 to 100) is given, and in QuickTime if `lossless`.
+VideoCodec video_codec(OutputKind kind, std::optional<int> quality, bool lossless = false);
 
 }  // namespace normalcrafter::convert

@@ -67,9 +67,10 @@ def test_exr_holds_the_vectors(convert, clip, type_, dtype):
     np.testing.assert_array_equal(pictures, np.load("out.npy").astype(dtype))
 
 
-def test_matroska_is_the_elements_8_bit_output(convert, clip):
-    convert(clip, "out.mkv", "--lossless")
-    np.testing.assert_array_equal(decoded("out.mkv"), raw_output(convert, clip, RGB8, (3,), np.uint8))
+@pytest.mark.parametrize("name", ["out.mkv", "out.mov"])
+def test_lossless_video_is_the_elements_8_bit_output(convert, clip, name):
+    convert(clip, name, "--lossless")
+    np.testing.assert_array_equal(decoded(name), raw_output(convert, clip, RGB8, (3,), np.uint8))
 
 
 @pytest.mark.parametrize("name", ["out.mp4", "out.mov", "out.webm"])
