@@ -163,7 +163,9 @@ def count_task(converter, source, output):
 
 def piece_task(converter, job, key, board):
     """(done, None) or (None, why not). What another attempt may mend is raised, for Ray to retry."""
-    board.begin.remote(key)
+    import ray
+
+    ray.get(board.begin.remote(key))  # before it may fail, so that the attempt is counted
     try:
         return conversion.convert_piece(converter, job, lambda frames: board.made.remote(key, frames)), None
     except conversion.ConversionError as error:

@@ -118,8 +118,8 @@ def _last_line(errors):
 
 
 def count(converter, source, output):
-    """What `--count` prints of a clip; `output` decides which options are allowed."""
-    counted = run_converter(converter, [source, output, "--count"])
+    """What `--count` prints of a clip; `output` decides which options are allowed. The time limit is for pieces."""
+    counted = run_converter(dataclasses.replace(converter, timeout=None), [source, output, "--count"])
     if counted.get("event") != "count":
         raise ConversionError(f"{converter.program} printed no count of {source}; is it of the same version as this?",
                               status=2, host=socket.gethostname())
