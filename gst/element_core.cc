@@ -565,14 +565,15 @@ gboolean ElementCore::segment_event(EventPtr event) {
 }
 
 /// Gaps keep their place. When they are so long together that downstream would wait for the frames
-/// before them in vain, the clip ends.
+/// before them in vain, the clip ends. That depends on the stream alone, not on how fast the
+/// network is, so that the same stream always gives the same frames.
 gboolean ElementCore::gap_event(EventPtr event) {
   GstClockTime duration = GST_CLOCK_TIME_NONE;
   gst_event_parse_gap(event.get(), nullptr, &duration);
   const Latency now = latency();
   if (!GST_CLOCK_TIME_IS_VALID(duration)) duration = now.frame;
   gap_ = saturated_sum(gap_, duration);
-  if (gap_ > now.min) return drain_and_forward(std::move(event));
+  if (gap_ > now.held) return drain_and_forward(std::move(event));
   return queue_or_forward(std::move(event));
 }
 
@@ -745,6 +746,7 @@ Latency ElementCore::latency() const {
       std::max(latency.frame, to_clock_time(window_seconds / std::max(1, options.step_size)));
   const GstClockTime network = to_clock_time(window_seconds * options.windows_per_pass);
   const guint64 held = frames_held(options);
+  latency.held = saturated_product(held, latency.frame);
   latency.min = saturated_sum(saturated_product(held, per_frame), network);
   latency.max = saturated_sum(saturated_product(held + queue, per_frame), network);
   return latency;

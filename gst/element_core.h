@@ -18,6 +18,7 @@ struct Latency {
   GstClockTime min = 0;    ///< for the frames that a window needs, and the network's time
   GstClockTime max = 0;    ///< with the queue full
   GstClockTime frame = 0;  ///< a frame's duration
+  GstClockTime held = 0;   ///< the stream's time of the frames that a window needs
   Leaky leaky = Leaky::No;
 };
 

@@ -164,18 +164,18 @@ class Planner {
 
 std::string list(const std::vector<Stage>& stages) {
   std::string text;
-  for (const Stage stage : stages)
-    text += (text.empty() ? "" : " ") + std::string(stage_name(stage));
+  for (const Stage stage : stages) text.append(text.empty() ? "" : " ").append(stage_name(stage));
   return text.empty() ? "nothing" : text;
 }
 
 std::string list(const std::vector<Upload>& uploads) {
   std::string text;
   for (const Upload& upload : uploads) {
-    text += (text.empty() ? "" : ", ") + std::string(stage_name(upload.network));
-    if (upload.block) text += "[" + std::to_string(*upload.block) + "]";
+    text.append(text.empty() ? "" : ", ").append(stage_name(upload.network));
+    if (upload.block) text.append("[").append(std::to_string(*upload.block)).append("]");
     if (upload.slot) text += " in slot " + std::to_string(*upload.slot);
-    if (upload.after_block) text += " after [" + std::to_string(*upload.after_block) + "]";
+    if (upload.after_block)
+      text.append(" after [").append(std::to_string(*upload.after_block)).append("]");
   }
   return text.empty() ? "nothing" : text;
 }

@@ -129,6 +129,17 @@ TEST_F(ElementTest, ShortGapsThatAddUpToMoreThanTheLatencyEndTheClip) {
   EXPECT_EQ(recorder.log().size(), log.size()) << "a frame ends the count";
 }
 
+TEST_F(ElementTest, HowLongAGapEndsTheClipDoesNotDependOnTheNetworksSpeed) {
+  play();
+  controls().window_ms = 2 * 14 * static_cast<int>(kFrame / GST_MSECOND);
+  Recorder recorder(element_);
+  push_frames(0, 25);
+  ASSERT_TRUE(eventually([&] { return !recorder.log().empty(); })) << "a window has been timed";
+  EXPECT_TRUE(send(gst_event_new_gap(25 * kFrame, 25 * kFrame)));
+  EXPECT_TRUE(send(gst_event_new_gap(50 * kFrame, kFrame)));
+  EXPECT_EQ(shorten(recorder.log()), (Log{"frames 0-24", "gap", "gap"}));
+}
+
 class SegmentFormat : public ElementTest, public testing::WithParamInterface<GstFormat> {};
 
 TEST_P(SegmentFormat, NeedNotBeTime) {
