@@ -48,6 +48,16 @@ void warn_unused(const ComponentTensors& component, const std::vector<std::strin
                              " superfluous tensor(s) ignored: " + list);
 }
 
+/// What each opener is told, the first one and those who share its model.
+void log_opening(const ModelInfo& info, at::ScalarType dtype, bool shared, const LogFunction& log) {
+  if (!log) return;
+  log(LogLevel::Info, "model " + info.directory + " on " + info.device + " in " +
+                          dtype_name(dtype) + (shared ? ", shared" : ""));
+  if (dtype == at::kBFloat16 && info.device == "cpu" && !cpu_has_bfloat16())
+    log(LogLevel::Warning,
+        "this CPU has no bfloat16 instructions: float32 is faster than the bfloat16 asked for");
+}
+
 std::string canonical(const std::string& path) {
   std::error_code error;
   const auto result = std::filesystem::canonical(path, error);
@@ -413,17 +423,11 @@ std::shared_ptr<LoadedModel> open_shared_model(const ModelOptions& options,
                 options.deterministic};
   const std::lock_guard guard(mutex);
   std::erase_if(models, [](const auto& entry) { return entry.second.expired(); });
-  if (const auto living = models.find(key); living != models.end()) {
-    if (auto model = living->second.lock()) return model;
-  }
-  auto model = std::make_shared<LoadedModel>(options, device, dtype, log);
-  if (log) {
-    log(LogLevel::Info,
-        "model " + options.directory + " on " + model->info().device + " in " + dtype_name(dtype));
-    if (dtype == at::kBFloat16 && device.is_cpu() && !cpu_has_bfloat16())
-      log(LogLevel::Warning,
-          "this CPU has no bfloat16 instructions: float32 is faster than the bfloat16 asked for");
-  }
+  std::shared_ptr<LoadedModel> model;
+  if (const auto living = models.find(key); living != models.end()) model = living->second.lock();
+  const bool shared = model != nullptr;
+  if (!shared) model = std::make_shared<LoadedModel>(options, device, dtype, log);
+  log_opening(model->info(), dtype, shared, log);
   models[key] = model;
   return model;
 }

@@ -109,7 +109,8 @@ class LoadedModel final : public Model, public Stages {
 };
 
 /// The process's model for these options: the living one when directory, base, device, dtypes and
-/// numerics are the same, else a new one. Throws Error.
+/// numerics are the same, else a new one. `log` is told what was taken; what the files are warned
+/// about only the first opener's is. Throws Error.
 std::shared_ptr<LoadedModel> open_shared_model(const ModelOptions& options, const LogFunction& log);
 
 }  // namespace normalcrafter

@@ -3,11 +3,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
+
+#include "stream/cpu_quota.h"
 
 namespace normalcrafter {
 namespace {
@@ -36,7 +39,13 @@ int physical_cores() {
   }
   if (allowed != nullptr) CPU_FREE(allowed);
   const auto count = cores.empty() ? std::thread::hardware_concurrency() : cores.size();
-  return std::max(1, static_cast<int>(count));
+  return threads_for(static_cast<int>(count), cpu_quota());
+}
+
+int threads_for(int cores, std::optional<double> quota) {
+  // Rounded up: the last thread uses what is left of the quota.
+  if (quota && *quota < cores) cores = static_cast<int>(std::ceil(*quota));
+  return std::max(1, cores);
 }
 
 }  // namespace normalcrafter

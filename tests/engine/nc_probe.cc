@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -30,13 +31,16 @@ using namespace normalcrafter;  // NOLINT: a test program
 
 class Arguments {
  public:
-  Arguments(int count, char** values) {
+  Arguments(int count, char** values, const std::set<std::string>& known) {
     for (int i = 2; i < count; ++i) {
       const std::string name = values[i];
+      if (known.count(name) == 0) throw std::runtime_error("unknown option " + name);
       if (name == "--no-renormalize" || name == "--stats") {
         values_[name] = "yes";
       } else if (i + 1 < count) {
         values_[name] = values[++i];
+      } else {
+        throw std::runtime_error(name + " needs a value");
       }
     }
   }
@@ -63,6 +67,16 @@ class Arguments {
  private:
   std::map<std::string, std::string> values_;
 };
+
+const std::set<std::string> kClipOptions = {
+    "--model",       "--base-model",   "--input",        "--output",
+    "--device",      "--dtype",        "--window",       "--step",
+    "--clip-chunk",  "--encode-chunk", "--decode-chunk", "--max-resolution",
+    "--threads",     "--output-size",  "--tail-mode",    "--windows-per-pass",
+    "--clip-resize", "--offload-mode", "--format",       "--no-renormalize",
+    "--stats"};
+const std::set<std::string> kLayerOptions = {"--model", "--network", "--layer",
+                                             "--input", "--output",  "--dtype"};
 
 const std::map<std::string, Dtype> kDtypes = {{"auto", Dtype::Auto},
                                               {"float32", Dtype::Float32},
@@ -377,9 +391,8 @@ int run_layer(const Arguments& arguments) {
 
 int main(int argc, char** argv) try {
   const std::string command = argc > 1 ? argv[1] : "";
-  const Arguments arguments(argc, argv);
-  if (command == "clip") return run_clip(arguments);
-  if (command == "layer") return run_layer(arguments);
+  if (command == "clip") return run_clip({argc, argv, kClipOptions});
+  if (command == "layer") return run_layer({argc, argv, kLayerOptions});
   std::fprintf(stderr, "usage: nc_probe clip|layer ... (see nc_probe.cc)\n");
   return 2;
 } catch (const std::exception& error) {

@@ -227,6 +227,16 @@ TEST(OpeningAModel, AutoSaysWhatItTook) {
   EXPECT_NE(messages.find("float"), std::string::npos);
 }
 
+TEST(OpeningAModel, TellsTheSecondOpenerToo) {
+  const TinyModel tiny;
+  const auto first = tiny.open(Dtype::BFloat16);
+  std::vector<std::string> messages;
+  const LogFunction log = [&](LogLevel, const std::string& text) { messages.push_back(text); };
+  EXPECT_EQ(open_shared_model(tiny.options(Dtype::BFloat16), log), first);
+  ASSERT_FALSE(messages.empty());
+  EXPECT_NE(messages[0].find("cpu in bfloat16, shared"), std::string::npos) << messages[0];
+}
+
 TEST(OpeningAModel, PeakMemoryIsTheProcesssOnTheCpu) {
   const TinyModel tiny;
   const auto model = open_shared_model(tiny.options(Dtype::Float32), {});

@@ -767,10 +767,5 @@ TEST(Session, SaysHowManyThreadsItTookForZero) {
   EXPECT_EQ(Fixture(options).session->stats().threads, physical_cores());
 }
 
-TEST(PhysicalCores, AreAtLeastOneAndNoMoreThanTheLogicalOnes) {
-  EXPECT_GE(physical_cores(), 1);
-  EXPECT_LE(physical_cores(), static_cast<int>(std::thread::hardware_concurrency()));
-}
-
 }  // namespace
 }  // namespace normalcrafter::test

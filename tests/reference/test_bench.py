@@ -75,6 +75,20 @@ def test_a_bench_refuses_what_it_does_not_know(name, workshop, tmp_path):
         assert message in done.stderr
 
 
+@pytest.mark.parametrize("arguments, message", [
+    (["clip", "--model", "m", "--windw", "8"], "unknown option --windw"),
+    (["clip", "--stats", "yes"], "unknown option yes"),
+    (["layer", "--model", "m", "--tail-mode", "repeat"], "unknown option --tail-mode"),
+    (["clip", "--model"], "--model needs a value"),
+    (["clip", "--input", "x.npy"], "missing --model"),
+    (["film"], "usage: nc_probe clip|layer"),
+])
+def test_the_probe_refuses_what_it_does_not_know(arguments, message, workshop):
+    done = run(workshop.build / "tests" / "engine" / "nc_probe", *arguments)
+    assert done.returncode != 0
+    assert message in done.stderr
+
+
 def test_stages_refuse_sizes_that_the_networks_cannot_halve(workshop):
     done = run(binary("bench_stages", workshop), "--width", 200)
     assert done.returncode == 2
