@@ -24,7 +24,7 @@ constexpr int kPercentStep = 5;
 
 std::string find_demo_model() {
   const std::filesystem::path candidates[] = {
-      NORMALCRAFTER_DEMO_MODEL,
+      beside_plugin(NORMALCRAFTER_DEMO_MODEL),
       // The source tree's, where the plugin is used from a build folder inside it.
       std::filesystem::path(plugin_directory()) / ".." / ".." / "models" / "demo",
   };

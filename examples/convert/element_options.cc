@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <set>
 
@@ -30,7 +31,7 @@ class Value {
     if (G_VALUE_HOLDS_ENUM(&value_)) {
       auto* type = static_cast<GEnumClass*>(g_type_class_ref(G_VALUE_TYPE(&value_)));
       const GEnumValue* known = g_enum_get_value(type, g_value_get_enum(&value_));
-      const std::string nick = known != nullptr ? known->value_nick : "";
+      std::string nick = known != nullptr ? known->value_nick : "";
       g_type_class_unref(type);
       return nick;
     }
@@ -106,19 +107,32 @@ bool parse(const std::string& text, GParamSpec* spec, GValue* value) {
   return gst_value_deserialize(value, text.c_str()) && !g_param_value_validate(spec, value);
 }
 
+/// Where the plugin is, relative to this program as the installation has them: that may have been
+/// moved as a whole, or unpacked somewhere else.
+std::string installed_plugin_directory(const std::string& installed_in) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return NORMALCRAFTER_PLUGIN_DIR;
+  const std::filesystem::path way =
+      std::filesystem::path(NORMALCRAFTER_PLUGIN_DIR).lexically_relative(installed_in);
+  return (self.parent_path() / way).lexically_normal().string();
+}
+
 }  // namespace
 
-GstElement* make_normalcrafter() {
+GstElement* make_normalcrafter(const std::string& installed_in) {
   GstElement* element = gst_element_factory_make(kElement, nullptr);
+  const std::string installed = installed_plugin_directory(installed_in);
   if (element == nullptr) {
-    gst_registry_scan_path(gst_registry_get(), NORMALCRAFTER_PLUGIN_DIR);
+    gst_registry_scan_path(gst_registry_get(), installed.c_str());
     element = gst_element_factory_make(kElement, nullptr);
   }
   if (element == nullptr) {
     throw Failure(
         Status::Model,
         "GStreamer finds no element normalcrafter; GST_PLUGIN_PATH has to name the folder "
-        "of libgstnormalcrafter.so (it is not in " NORMALCRAFTER_PLUGIN_DIR " either)");
+        "of libgstnormalcrafter.so (it is not in " +
+            installed + " either)");
   }
   return GST_ELEMENT(gst_object_ref_sink(element));
 }

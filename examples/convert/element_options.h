@@ -14,8 +14,9 @@ namespace normalcrafter::convert {
 using ElementSettings = std::vector<std::pair<std::string, std::string>>;
 
 /// The element, which the caller owns. A Failure (Model) if GStreamer does not know it, neither by
-/// itself nor where this program's installation has it.
-GstElement* make_normalcrafter();
+/// itself nor where this program's installation has it; `installed_in` is the folder that the
+/// program is installed in, before it is moved.
+GstElement* make_normalcrafter(const std::string& installed_in);
 
 /// The properties that can be written, in the order that the element lists them.
 std::vector<GParamSpec*> writable_properties(GstElement* element);

@@ -35,7 +35,7 @@ void print_versions(GstElement* element) {
 /// The element, or why there is none: --help and --version do without.
 nc::Handle<GstElement> find_element(std::optional<nc::Failure>& why) {
   try {
-    return nc::Handle<GstElement>(nc::make_normalcrafter());
+    return nc::Handle<GstElement>(nc::make_normalcrafter(NORMALCRAFTER_BIN_DIR));
   } catch (const nc::Failure& failure) {
     why = failure;
     return nullptr;

@@ -1,7 +1,6 @@
 """The built converter on a tiny random model, in a folder of its own for each test.
 
-Run by Meson (`meson test convert`), which says where the program is. Cases are printed as GoogleTest prints them, for
-scripts/count_tests.py.
+Run by Meson (`meson test convert`), which says where the program is.
 """
 
 import dataclasses
@@ -22,24 +21,6 @@ WIDTH, HEIGHT, RATE = 64, 48, 25
 
 def pytest_addoption(parser):
     parser.addoption("--converter", required=True, help="normalcrafter-convert")
-
-
-class GoogleTestLines:
-    def __init__(self, terminal):
-        self.terminal = terminal
-
-    def pytest_runtest_logreport(self, report):
-        name = report.nodeid.split("::", 1)[1].replace(" ", "").replace(",", ";")
-        if report.when == "setup":
-            self.terminal.write_line(f"\n[ RUN      ] {name}")
-        if report.failed or report.skipped or report.when == "call":
-            outcome = "  SKIPPED" if report.skipped else "  FAILED " if report.failed else "      OK"
-            self.terminal.write_line(f"\n[{outcome} ] {name} ({round(report.duration * 1000)} ms)")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config):
-    config.pluginmanager.register(GoogleTestLines(config.pluginmanager.get_plugin("terminalreporter")))
 
 
 @dataclasses.dataclass

@@ -264,6 +264,14 @@ TEST_F(ElementTest, AMissingEngineIsOneErrorThatNamesIt) {
   g_setenv("NORMALCRAFTER_ENGINE", engine.c_str(), TRUE);
 }
 
+TEST_F(ElementTest, ALibTorchThatIsNotWhereTheVariableSaysIsOneErrorThatNamesBoth) {
+  g_setenv("NORMALCRAFTER_LIBTORCH", "/nonexistent/libtorch", TRUE);
+  EXPECT_EQ(gst_element_set_state(element_, GST_STATE_PAUSED), GST_STATE_CHANGE_FAILURE);
+  g_unsetenv("NORMALCRAFTER_LIBTORCH");
+  EXPECT_TRUE(messages_->one_error(GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_INIT,
+                                   "NORMALCRAFTER_LIBTORCH names /nonexistent/libtorch"));
+}
+
 /// Answers every buffer with the same flow result.
 class Refusal {
  public:
