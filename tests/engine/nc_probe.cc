@@ -74,7 +74,7 @@ const std::set<std::string> kClipOptions = {
     "--clip-chunk",  "--encode-chunk", "--decode-chunk", "--max-resolution",
     "--threads",     "--output-size",  "--tail-mode",    "--windows-per-pass",
     "--clip-resize", "--offload-mode", "--format",       "--no-renormalize",
-    "--stats"};
+    "--stats",       "--vae-dtype",    "--passes"};
 const std::set<std::string> kLayerOptions = {"--model", "--network", "--layer",
                                              "--input", "--output",  "--dtype"};
 
