@@ -19,12 +19,7 @@ void write_rows(const nc::NormalView& picture) {
     std::fwrite(rows + y * picture.row_stride, 1, row, stdout);
 }
 
-int run(const char* model, nc::Size size) {
-  nc::Engine* engine = normalcrafter_engine(nc::kEngineAbi);
-  if (engine == nullptr) {
-    std::fprintf(stderr, "the engine is of another version than this program\n");
-    return 1;
-  }
+int run(nc::Engine* engine, const char* model, nc::Size size) {
   const nc::LogFunction log = [](nc::LogLevel level, const std::string& text) {
     if (level != nc::LogLevel::Debug) std::fprintf(stderr, "%s\n", text.c_str());
   };
@@ -43,8 +38,13 @@ int run(const char* model, nc::Size size) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  nc::Engine* engine = normalcrafter_engine(nc::kEngineAbi);
+  if (engine == nullptr) {
+    std::fprintf(stderr, "the engine is of another version than this program\n");
+    return 1;
+  }
   if (argc == 2 && std::string_view(argv[1]) == "--version") {
-    std::printf("raw-normals %s\n", NORMALCRAFTER_VERSION);
+    std::printf("raw-normals, engine %s\n", engine->version());
     return 0;
   }
   const nc::Size size = argc == 4 ? nc::Size{std::atoi(argv[2]), std::atoi(argv[3])} : nc::Size{};
@@ -52,7 +52,7 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: raw-normals MODEL WIDTH HEIGHT < frames.rgb > normals.rgb\n");
     return 2;
   }
-  return run(argv[1], size);
+  return run(engine, argv[1], size);
 } catch (const nc::Error& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
