@@ -45,7 +45,7 @@ TEST_F(DefaultModel, PlaysAndSaysWhatItIsAndWhereBetterWeightsAre) {
 
 TEST_F(DefaultModel, IsNotAskedForWhereOneIsSet) {
   write_model(file("model"), 32);
-  Pipeline pipeline(std::string(kLine));
+  Pipeline pipeline(kLine);
   g_object_set(pipeline.element("normals"), "model", file("model").c_str(), nullptr);
   const Tap end(pipeline.element("end"), "sink");
   gst_element_set_state(pipeline.get(), GST_STATE_PLAYING);
