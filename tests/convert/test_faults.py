@@ -192,7 +192,7 @@ def test_json_progress_is_one_object_a_line(convert, clip):
     done = subprocess.run(convert.command(clip, "out.npy", "--progress=json"), capture_output=True, text=True, timeout=60)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.stderr == ""
-    assert events[-1] == {"event": "done", "status": 0, "output": "out.npy", "frames": 30,
+    assert events[-1] == {"event": "done", "status": 0, "output": "out.npy", "frames": 30, "beginning": 0.0,
                           "seconds": events[-1]["seconds"]}
     assert events[-2]["event"] == "progress" and events[-2]["frames"] == events[-2]["total"] == 30
     done = subprocess.run(convert.command("none.mp4", "x.npy", "--progress=json"), capture_output=True, text=True)
