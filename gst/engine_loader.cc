@@ -110,8 +110,11 @@ std::string plugin_directory() {
   Dl_info self = {};
   if (dladdr(reinterpret_cast<const void*>(&load_engine), &self) == 0 || !self.dli_fname)
     return ".";
-  std::error_code ignored;
-  return std::filesystem::absolute(self.dli_fname, ignored).parent_path().string();
+  // Without links: a system's /lib may be one to /usr/lib, and what is beside the plugin is not
+  // beside a link to it.
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical(self.dli_fname, error);
+  return (error ? std::filesystem::path(self.dli_fname) : file).parent_path().string();
 }
 
 std::string beside_plugin(const std::string& configured) {

@@ -14,7 +14,7 @@ namespace normalcrafter {
 /// DeviceUnavailable with the linker's reason.
 Engine& load_engine();
 
-/// Directory of the plugin's own file.
+/// Directory of the plugin's own file, absolute and without links.
 std::string plugin_directory();
 
 /// What was installed as `configured`, an absolute path, at its place relative to the plugin: an

@@ -142,6 +142,14 @@ def test_the_default_model_is_the_installed_one(moved, pictures, tmp_path):
     assert "demo model is not installed" in moved.convert(pictures, tmp_path / "none.npy", "--fps=25", status=8)
 
 
+def test_a_plugin_that_is_reached_by_a_link_finds_what_is_beside_it(installed, pictures, tmp_path):
+    """As where /lib is a link to /usr/lib."""
+    (tmp_path / "plugins").symlink_to(installed.plugins)
+    told = installed.convert(pictures, tmp_path / "out.npy", "--fps=25", GST_PLUGIN_PATH=str(tmp_path / "plugins"),
+                             GST_REGISTRY=str(tmp_path / "registry.bin"))
+    assert "demo model" in told and (tmp_path / "out.npy").exists()
+
+
 def test_an_engine_that_is_not_there_is_named(moved, model, pictures, tmp_path):
     for file in moved.lib.glob(f"{ENGINE}*"):
         file.unlink()
