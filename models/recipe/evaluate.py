@@ -35,6 +35,17 @@ def evaluate_group(group, clips, frames, run):
             "clip means": [round(float(e.mean()), 2) for e in errors]}
 
 
+def evaluate_short(group, run):
+    """What the tests repeat: each of a few short clips' mean error, and their flicker beyond the truth."""
+    means, flickers = [], []
+    for clip in evaluation.clips(group)[:evaluation.SHORT_CLIPS]:
+        rgb, normals = clip.render(evaluation.SHORT_FRAMES)
+        predicted = run(rgb)
+        means.append(float(evaluation.angles(predicted, normals).mean()))
+        flickers.append(evaluation.flicker(predicted) - evaluation.flicker(normals))
+    return {"clip means": [round(mean, 2) for mean in means], "flicker beyond it": float(np.mean(flickers))}
+
+
 def evaluate_blank(frames, run):
     """Per colour: how much the vectors differ within a frame, and from frame to frame, in degrees."""
     result = {}
@@ -80,6 +91,7 @@ def main():
     for group in groups:
         if group in options.group:
             report["groups"][group] = evaluate_group(group, options.clips, options.frames, run)
+            report["groups"][group]["short clips"] = evaluate_short(group, run)
             print(group, json.dumps(report["groups"][group]), flush=True)
     if "blank" in options.group:
         report["blank"] = evaluate_blank(min(options.frames, 28), run)

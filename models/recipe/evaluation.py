@@ -25,6 +25,8 @@ GROUPS = (
     ("192x120", 192, 120, 8, 1),  # padded to 192x128
     ("static", 192, 128, 4, 2),  # the first frame again and again
 )
+# What the tests repeat: so many clips of each size, shorter ones.
+SHORT_CLIPS, SHORT_FRAMES = 3, 14
 BLANK_LEVELS = ((0, 0, 0), (128, 128, 128), (255, 255, 255), (40, 90, 160))  # one clip of 192x128 each
 THRESHOLDS = (11.25, 22.5, 30.0)
 
