@@ -1,7 +1,6 @@
 """The driver in examples/cluster on a Ray of this machine, with the built converter and a tiny random model.
 
-Run by Meson (`meson test cluster`), which says where the programs are. Cases are printed as GoogleTest prints them, for
-scripts/count_tests.py.
+Run by Meson (`meson test cluster`), which says where the programs are.
 """
 
 import dataclasses
@@ -28,24 +27,6 @@ APART = ("--step-size=14", "--vae-decode-chunk-size=7")
 
 def pytest_addoption(parser):
     parser.addoption("--converter", help="normalcrafter-convert")
-
-
-class GoogleTestLines:
-    def __init__(self, terminal):
-        self.terminal = terminal
-
-    def pytest_runtest_logreport(self, report):
-        name = report.nodeid.split("::", 1)[1].replace(" ", "").replace(",", ";")
-        if report.when == "setup":
-            self.terminal.write_line(f"\n[ RUN      ] {name}")
-        if report.failed or report.skipped or report.when == "call":
-            outcome = "  SKIPPED" if report.skipped else "  FAILED " if report.failed else "      OK"
-            self.terminal.write_line(f"\n[{outcome} ] {name} ({round(report.duration * 1000)} ms)")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_configure(config):
-    config.pluginmanager.register(GoogleTestLines(config.pluginmanager.get_plugin("terminalreporter")))
 
 
 def ffmpeg(*arguments):

@@ -68,6 +68,15 @@ inline at::Tensor copy_of(const NormalView& view) {
   return frame;
 }
 
+/// Several windows in a few frames.
+inline SessionOptions small_windows(OffloadMode mode) {
+  SessionOptions options;
+  options.window_size = 4;
+  options.step_size = 3;
+  options.offload_mode = mode;
+  return options;
+}
+
 /// What a session gives for the frames, in order.
 inline std::vector<at::Tensor> stream(const std::shared_ptr<Stages>& stages,
                                       const std::vector<at::Tensor>& frames,

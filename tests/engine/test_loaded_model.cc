@@ -27,14 +27,6 @@ bool same_frames(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>
   return true;
 }
 
-SessionOptions small_windows(OffloadMode mode) {
-  SessionOptions options;
-  options.window_size = 4;
-  options.step_size = 3;
-  options.offload_mode = mode;
-  return options;
-}
-
 TEST(LoadedModel, AskedForTwiceIsOneModelWhileItLives) {
   const TinyModel tiny;
   auto first = tiny.open();
@@ -56,8 +48,9 @@ TEST(LoadedModel, IsTheSameByAnotherSpellingOfItsPath) {
 TEST(LoadedModel, StagedAndResidentGiveTheSameBits) {
   const TinyModel tiny;
   const auto frames = test::random_frames(8, {64, 64}, 3);
-  EXPECT_TRUE(same_frames(test::stream(tiny.open(), frames, small_windows(OffloadMode::Staged)),
-                          test::stream(tiny.open(), frames, small_windows(OffloadMode::Resident))));
+  EXPECT_TRUE(
+      same_frames(test::stream(tiny.open(), frames, test::small_windows(OffloadMode::Staged)),
+                  test::stream(tiny.open(), frames, test::small_windows(OffloadMode::Resident))));
 }
 
 TEST(LoadedModel, StagedHoldsOnlyTheActiveNetwork) {

@@ -198,24 +198,17 @@ std::shared_ptr<LoadedModel> open_on(const TinyModel& tiny,
                                        std::make_unique<CheckingDevice>(books));
 }
 
-SessionOptions small_windows(OffloadMode mode) {
-  SessionOptions options;
-  options.window_size = 4;
-  options.step_size = 3;
-  options.offload_mode = mode;
-  return options;
-}
-
 TEST(ModelOnADevice, EveryModeGivesTheBitsOfTheModelBuiltInPlace) {
   const TinyModel tiny;
   const auto frames = test::random_frames(9, {64, 64}, 3);
-  const auto expected = test::stream(tiny.open(), frames, small_windows(OffloadMode::Resident));
+  const auto expected =
+      test::stream(tiny.open(), frames, test::small_windows(OffloadMode::Resident));
   for (const OffloadMode mode :
        {OffloadMode::Staged, OffloadMode::Resident, OffloadMode::Streamed}) {
     const auto books = std::make_shared<CheckingDevice::Books>();
     const auto model = open_on(tiny, books);
     for (int clip = 0; clip < 2; ++clip) {
-      const auto got = test::stream(model, frames, small_windows(mode));
+      const auto got = test::stream(model, frames, test::small_windows(mode));
       ASSERT_EQ(got.size(), expected.size());
       for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(at::equal(got[i], expected[i]));
       EXPECT_EQ(books->allocated, 0U) << "offload-after gives all back";
@@ -232,7 +225,7 @@ TEST(ModelOnADevice, StreamedHoldsLessThanStagedAndStagedLessThanResident) {
     const auto books = std::make_shared<CheckingDevice::Books>();
     books->budget = std::uint64_t{1} << 30;
     const auto model = open_on(tiny, books);
-    test::stream(model, frames, small_windows(mode));
+    test::stream(model, frames, test::small_windows(mode));
     most.push_back(books->most);
     const DeviceStats stats = model->device_stats();
     EXPECT_EQ(stats.memory.peak, books->most);
@@ -252,7 +245,7 @@ TEST(ModelOnADevice, TooSmallABudgetIsOneErrorThatNamesStageAndProperties) {
       ErrorCode::OutOfMemory,
       [&] {
         test::stream(model, test::random_frames(4, {64, 64}, 3),
-                     small_windows(OffloadMode::Staged));
+                     test::small_windows(OffloadMode::Staged));
       },
       "the stage clip needs");
   EXPECT_EQ(books->allocated, 0U);
@@ -272,7 +265,7 @@ TEST(ModelOnADevice, CancellingAndFailingGiveTheDevicesMemoryBack) {
       if (!cancels) throw 1;
       session->cancel();
     };
-    session = make_stream_session(model, small_windows(OffloadMode::Streamed), callbacks);
+    session = make_stream_session(model, test::small_windows(OffloadMode::Streamed), callbacks);
     const auto frames = test::random_frames(4, {64, 64}, 3);
     EXPECT_ANY_THROW({
       for (const auto& frame : frames) session->push(test::view_of(frame));

@@ -1,6 +1,7 @@
 // Compiled several times, like kernels_impl.cc. Keys and values of a head are packed for the matrix
 // product; blocks of queries then pass over blocks of keys with a running maximum and sum, so that
-// what lies between the two products stays in the nearest caches.
+// what lies between the two products stays in the nearest caches (Milakov and Gimelshein, "Online
+// normalizer calculation for softmax", 2018).
 #include "nn/cpu/attention.h"
 
 #include "nn/cpu/exponential.h"
@@ -130,14 +131,12 @@ inline float soften(float* scores, std::int64_t count, float scale, Row& row) {
   return factor;
 }
 
-inline const float* rounded_in_place(float* row, std::int64_t /*count*/, float) {
-  return row;
-}
+// A row of weights as words, in the same memory.
+inline void round_in_place(float* /*row*/, std::int64_t /*count*/, float) {}
 // Each store lies behind what was loaded for it.
-inline const BFloat16Pair* rounded_in_place(float* row, std::int64_t count, BFloat16Pair) {
+inline void round_in_place(float* row, std::int64_t count, BFloat16Pair) {
   auto* half = reinterpret_cast<BFloat16Bits*>(row);
   for (std::int64_t j = 0; j < count; j += kLanes) store(half + j, load(row + j));
-  return reinterpret_cast<const BFloat16Pair*>(row);
 }
 
 template <typename T>
@@ -167,7 +166,7 @@ class Head {
           float* sums = sums_ + r * layout_.depth;
           for (std::int64_t c = 0; c < layout_.depth; ++c) sums[c] *= factor;
         }
-        rounded_in_place(row, rounded_up(width, kPanel), Word{});
+        round_in_place(row, rounded_up(width, kPanel), Word{});
       }
       add_values(count, key, width);
     }
