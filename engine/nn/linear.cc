@@ -23,11 +23,12 @@ Linear Linear::joined(const Weights& weights, const std::vector<std::string>& na
 
 void Linear::set(const at::Tensor& weight, const at::Tensor& bias) {
   bias_ = bias;
-  if (gemm_suits(weight)) {
-    packed_.emplace(weight);
-  } else {
+  if (!gemm_suits(weight)) {
     weight_ = weight;
+    return;
   }
+  packed_.emplace(weight);
+  if (bias.defined()) bias_ = bias.to(at::kFloat);
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {

@@ -7,6 +7,7 @@
 #include "nn/cpu/gemm.h"
 #include "nn/cpu/winograd.h"
 #include "nn/cpu_features.h"
+#include "nn/panels.h"
 
 namespace normalcrafter {
 namespace {
@@ -16,7 +17,7 @@ constexpr int64_t kBlockFloats = 400'000;
 // The same for the patches that all threads share when each works on its own output channels.
 constexpr int64_t kSharedFloats = 4'000'000;
 // Transformed weights up to this size are made once a call; larger ones panel by panel.
-constexpr int64_t kAllWeightsFloats = 17'000'000;
+constexpr int64_t kAllWeightsFloats = 32'000'000;
 // Up to this size they pass from memory to each block of tiles; larger ones would do it too slowly.
 constexpr int64_t kWeightsPassedFloats = 8'000'000;
 // Input channels whose transformed weights a thread holds at a time.
@@ -70,7 +71,7 @@ struct SpatialTiles : Data<T> {
   static constexpr int64_t kPositions = (kTile + 2) * (kTile + 2);
   static constexpr int64_t kTaps = 9;
 
-  SpatialTiles(const cpu::WinogradTransforms<T>& steps, const at::Tensor& x,
+  SpatialTiles(const cpu::WinogradTransforms<T, kTile>& steps, const at::Tensor& x,
                const at::Tensor& packed, const at::Tensor& bias, const at::Tensor& residual,
                at::Tensor& y, bool doubled)
       : Data<T>(x, packed, bias, residual, y),
@@ -101,7 +102,7 @@ struct SpatialTiles : Data<T> {
                  this->residual == nullptr ? nullptr : this->residual + at);
   }
 
-  const cpu::WinogradTransforms<T>& steps;
+  const cpu::WinogradTransforms<T, kTile>& steps;
   bool doubled;
   int64_t height;
   int64_t width;
@@ -111,11 +112,14 @@ struct SpatialTiles : Data<T> {
   int64_t tiles;
 };
 
-/// Products that a picture needs with tiles of that size, those beyond the picture's edges
-/// included.
-double products_a_picture(int64_t height, int64_t width, int64_t tile) {
-  const auto tiles = static_cast<double>((height + tile - 1) / tile * ((width + tile - 1) / tile));
-  return tiles * static_cast<double>((tile + 2) * (tile + 2));
+/// What a picture costs with tiles of that size, those beyond its edges included: products for each
+/// pair of an input and an output channel, and its share of the transformation of the pair's
+/// weight, as many of them as take as long. The share is one of a window's: whether a picture comes
+/// alone or with others must not change its result.
+double cost_of_tiles(int64_t height, int64_t width, int64_t tile) {
+  constexpr int64_t kWeights = 4;
+  const int64_t tiles = (height + tile - 1) / tile * ((width + tile - 1) / tile);
+  return static_cast<double>((tiles + kWeights) * (tile + 2) * (tile + 2));
 }
 
 /// Tiles of four frames of each pixel; neighbouring tiles are neighbouring pixels.
@@ -326,11 +330,9 @@ void run(Arguments&&... arguments) {
   Run<Tiles>(tiles).compute();
 }
 
-// [out, in, taps...] -> [out/panel, in, taps, panel]
+// [out, in, taps...] -> [out/panel, in * taps, panel]
 at::Tensor packed_panels(const at::Tensor& weight) {
-  return weight.view({-1, cpu::winograd_kernels().panel, weight.size(1), weight[0][0].numel()})
-      .permute({0, 2, 3, 1})
-      .contiguous();
+  return in_panels(weight.flatten(1), cpu::winograd_kernels().panel);
 }
 
 }  // namespace
@@ -344,12 +346,18 @@ bool winograd_suits(const at::Tensor& weight) {
   return weight.scalar_type() == at::kBFloat16 && !cpu_has_bfloat16_matrix_units();
 }
 
-int64_t winograd_tile(at::ScalarType dtype, int64_t height, int64_t width) {
-  if (dtype == at::kFloat) return 4;
-  // The larger tiles need clearly fewer products unless too much of them lies beyond the edges.
-  const bool wide =
-      products_a_picture(height, width, 6) < 0.93 * products_a_picture(height, width, 4);
-  return wide ? 6 : 4;
+int64_t winograd_tile(at::ScalarType dtype, int64_t height, int64_t width, int64_t weights) {
+  int64_t best = 4;
+  if (dtype == at::kFloat) return best;
+  // A larger tile's steps are longer: it has to save more than a little.
+  constexpr double kWorth = 0.95;
+  for (const int64_t tile : {6, 8}) {
+    // Weights that are transformed panel by panel are so for each group of tiles.
+    if (weights * (tile + 2) * (tile + 2) > kAllWeightsFloats) break;
+    if (cost_of_tiles(height, width, tile) < kWorth * cost_of_tiles(height, width, best))
+      best = tile;
+  }
+  return best;
 }
 
 bool winograd_temporal_suits(const at::Tensor& weight) {
@@ -378,13 +386,17 @@ at::Tensor WinogradConv::doubled(const at::Tensor& x) const {
 void WinogradConv::compute(at::Tensor& y, const at::Tensor& x, const at::Tensor& residual,
                            bool doubled) const {
   const auto& kernels = cpu::winograd_kernels();
-  if (x.scalar_type() == at::kFloat) {
-    run<SpatialTiles<float, 4>>(kernels.f32, x, packed_, bias_, residual, y, doubled);
-  } else if (winograd_tile(x.scalar_type(), y.size(1), y.size(2)) == 6) {
-    run<SpatialTiles<cpu::BFloat16Bits, 6>>(kernels.bf16_wide, x, packed_, bias_, residual, y,
-                                            doubled);
-  } else {
-    run<SpatialTiles<cpu::BFloat16Bits, 4>>(kernels.bf16, x, packed_, bias_, residual, y, doubled);
+  const auto run_with = [&]<typename T, int kTile>(const cpu::WinogradTransforms<T, kTile>& steps) {
+    run<SpatialTiles<T, kTile>>(steps, x, packed_, bias_, residual, y, doubled);
+  };
+  if (x.scalar_type() == at::kFloat) return run_with(kernels.f32);
+  switch (winograd_tile(x.scalar_type(), y.size(1), y.size(2), x.size(3) * y.size(3))) {
+    case 8:
+      return run_with(kernels.bf16_8x8);
+    case 6:
+      return run_with(kernels.bf16_6x6);
+    default:
+      return run_with(kernels.bf16_4x4);
   }
 }
 

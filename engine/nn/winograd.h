@@ -1,7 +1,7 @@
-// Convolutions by Winograd's minimal filtering on the CPU: 3x3 of stride 1 by F(4x4,3x3) or
-// F(6x6,3x3), temporal ones of three taps by F(4,3).
+// Convolutions by Winograd's minimal filtering on the CPU: 3x3 of stride 1 by F(4x4,3x3), in
+// bfloat16 also by F(6x6,3x3) and F(8x8,3x3), temporal ones of three taps by F(4,3).
 //
-// A quarter or a fifth, and half, of the multiplications of the direct convolutions, in float32
+// A quarter to a sixth, and half, of the multiplications of the direct convolutions, in float32
 // whatever the type of the data: on processors without bfloat16 matrix units that is faster than
 // direct bfloat16, and more exact. The weights stay as small as they are and are transformed in
 // each call.
@@ -19,9 +19,10 @@ bool winograd_suits(const at::Tensor& weight);
 /// does not make up for leaving the bfloat16 instructions.
 bool winograd_temporal_suits(const at::Tensor& weight);
 
-/// The side of the output tiles that a picture of that size is computed in: 4 or, of large pictures
-/// in bfloat16, 6. A tile takes (side + 2)^2 products.
-int64_t winograd_tile(at::ScalarType dtype, int64_t height, int64_t width);
+/// The side of the output tiles in which a layer of so many weights (in * out) computes a picture
+/// of that size: 4 or, in bfloat16 where that saves products, 6 or 8. A tile takes (side + 2)^2
+/// products.
+int64_t winograd_tile(at::ScalarType dtype, int64_t height, int64_t width, int64_t weights);
 
 class WinogradConv {
  public:

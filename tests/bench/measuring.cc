@@ -56,8 +56,9 @@ Methods methods_in(at::ScalarType dtype) {
                 return winograd_suits(shaped({out, in, 3, 3}, dtype));
               },
           .winograd_tile =
-              [=](int height, int width) {
-                return static_cast<int>(winograd_tile(dtype, height, width));
+              [=](const Grid& grid, int in, int out) {
+                return static_cast<int>(
+                    winograd_tile(dtype, grid.height, grid.width, int64_t{in} * out));
               },
           .temporal_winograd =
               [=](int channels) {

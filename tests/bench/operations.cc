@@ -40,7 +40,7 @@ Work Operations::convolution(const Grid& out_grid, int in, int out, int stride) 
   // The input is read once, not once for each of the nine taps.
   work.bytes += methods_.element_size * pixels * in * (stride * stride - 9);
   if (stride == 1 && methods_.winograd(in, out)) {
-    const int tile = methods_.winograd_tile(out_grid.height, out_grid.width);
+    const int tile = methods_.winograd_tile(out_grid, in, out);
     const double tiles = static_cast<double>(out_grid.frames) * divided_up(out_grid.height, tile) *
                          divided_up(out_grid.width, tile);
     work.performed = (tile + 2) * (tile + 2) * product(tiles, in, out);

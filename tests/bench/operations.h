@@ -42,7 +42,8 @@ struct Methods {
   /// Which 3x3 convolutions of stride 1 go by Winograd's method.
   std::function<bool(int in, int out)> winograd = [](int, int) { return false; };
   /// The side t of their tiles: (t+2)^2 products for t^2 outputs.
-  std::function<int(int height, int width)> winograd_tile = [](int, int) { return 4; };
+  std::function<int(const Grid& out_grid, int in, int out)> winograd_tile = [](const Grid&, int,
+                                                                               int) { return 4; };
   /// Which temporal convolutions go by F(4,3): 6 products for 4 outputs.
   std::function<bool(int channels)> temporal_winograd = [](int) { return false; };
 };

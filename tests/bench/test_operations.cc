@@ -63,7 +63,7 @@ TEST(Operations, WinogradDoesAQuarterOfTheProductsOfWholeTiles) {
 
 TEST(Operations, WinogradsLargeTilesDoStillFewerProducts) {
   Methods methods = all_winograd();
-  methods.winograd_tile = [](int, int) { return 6; };
+  methods.winograd_tile = [](const Grid&, int, int) { return 6; };
   const Work work = Operations(methods).convolution({3, 12, 18}, 64, 96);
   EXPECT_EQ(work.performed, 2.0 * 64 * (3 * 2 * 3) * 64 * 96);
 }

@@ -18,6 +18,7 @@ namespace {
 using Floats = std::vector<float>;
 
 struct KernelSet {
+  const char* name;
   const AttentionKernels* attention;
   const Kernels* kernels;
   const GemmKernels* gemm;
@@ -26,11 +27,15 @@ struct KernelSet {
 
 std::vector<KernelSet> runnable_sets() {
   std::vector<KernelSet> sets = {
-      {&attention_baseline, &kernels_baseline, &gemm_baseline, &winograd_baseline}};
+      {"baseline", &attention_baseline, &kernels_baseline, &gemm_baseline, &winograd_baseline}};
 #ifdef NORMALCRAFTER_X86_KERNELS
-  if (runs_avx2()) sets.push_back({&attention_avx2, &kernels_avx2, &gemm_avx2, &winograd_avx2});
+  if (runs_avx2())
+    sets.push_back({"avx2", &attention_avx2, &kernels_avx2, &gemm_avx2, &winograd_avx2});
   if (runs_avx512())
-    sets.push_back({&attention_avx512, &kernels_avx512, &gemm_avx512, &winograd_avx512});
+    sets.push_back({"avx512", &attention_avx512, &kernels_avx512, &gemm_avx512, &winograd_avx512});
+  if (runs_avx512bf16())
+    sets.push_back(
+        {"avx512bf16", &attention_avx512bf16, &kernels_avx512, &gemm_avx512bf16, &winograd_avx512});
 #endif
   return sets;
 }
@@ -229,19 +234,57 @@ TEST_P(EveryInstructionSet, WritesNothingBesideTheRowsOfAttention) {
 }
 
 #ifdef NORMALCRAFTER_X86_KERNELS
+BFloat16Bits rounded(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  return static_cast<BFloat16Bits>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+double widened(BFloat16Bits bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
 TEST(BFloat16Attention, DiffersByItsOwnRounding) {
   if (!runs_avx512bf16()) GTEST_SKIP() << "no avx512_bf16 here";
-  const auto rounded = [](float value) {
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-    return static_cast<BFloat16Bits>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-  };
   for (const auto& [queries, keys, depth] : kAttentionSizes) {
     AttentionCase<BFloat16Bits> one(queries, keys, depth, rounded);
     one.run(attention_avx512bf16.bf16);
     // Values up to 4, and weights of 8 bits each.
-    one.check(
-        [](BFloat16Bits bits) -> double { return std::bit_cast<float>(std::uint32_t{bits} << 16); },
-        0.02);
+    one.check(widened, 0.02);
+  }
+}
+#endif
+
+#ifdef NORMALCRAFTER_X86_KERNELS
+TEST(BFloat16Gemm, IsRoundedOnceAtTheEnd) {
+  if (!runs_avx512bf16()) GTEST_SKIP() << "no avx512_bf16 here";
+  constexpr int kPairs = 23;
+  const GemmKernels& gemm = gemm_avx512bf16;
+  std::vector<BFloat16Bits> a, b;
+  for (const float value : noise(29 * 2 * kPairs)) a.push_back(rounded(value));
+  for (const float value : noise(2 * kPairs * gemm.panel)) b.push_back(rounded(value));
+  const Floats bias = noise(gemm.panel);
+  for (const int rows : {1, 3, 4, 6, 11, 12, 13, 29}) {
+    const int stride = gemm.panel + 5;
+    std::vector<BFloat16Bits> y(rows * stride, 7);
+    gemm.multiply_bf16({.a = reinterpret_cast<const BFloat16Pair*>(a.data()),
+                        .a_stride = kPairs,
+                        .rows = rows,
+                        .depth = kPairs,
+                        .b = reinterpret_cast<const BFloat16Pair*>(b.data()),
+                        .bias = bias.data(),
+                        .rounded = y.data(),
+                        .rounded_stride = stride});
+    for (int at = 0; at < rows * stride; ++at) {
+      const int column = at % stride;
+      if (column >= gemm.panel) {
+        ASSERT_EQ(y[at], 7) << "between the rows";
+        continue;
+      }
+      double expected = bias[column];
+      for (int k = 0; k < 2 * kPairs; ++k)
+        expected += widened(a[at / stride * 2 * kPairs + k]) *
+                    widened(b[(k / 2 * gemm.panel + column) * 2 + k % 2]);
+      ASSERT_NEAR(widened(y[at]), expected, std::abs(expected) / 256 + 2e-5) << rows << " rows";
+    }
   }
 }
 #endif
@@ -332,7 +375,7 @@ TEST_P(EveryInstructionSet, ConvolvesFramesByWinograd) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sets, EveryInstructionSet, ::testing::ValuesIn(runnable_sets()),
-                         [](const auto& set) { return std::string(set.param.kernels->name); });
+                         [](const auto& set) { return std::string(set.param.name); });
 
 }  // namespace
 }  // namespace normalcrafter::cpu

@@ -77,7 +77,7 @@ inline float word_of(const float* v, std::int64_t /*stride*/, bool /*has_next*/)
   return *v;
 }
 inline BFloat16Pair word_of(const BFloat16Bits* v, std::int64_t stride, bool has_next) {
-  return BFloat16Pair{*v} | (has_next ? BFloat16Pair{v[stride]} << 16 : 0);
+  return {*v | (has_next ? std::uint32_t{v[stride]} << 16 : 0)};
 }
 
 // v [keys, depth] -> [depth/panel, key words, panel]; zeros beyond the last key and column.

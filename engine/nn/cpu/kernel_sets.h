@@ -22,6 +22,7 @@ extern const Kernels kernels_avx512;
 extern const GemmKernels gemm_avx512;
 extern const WinogradKernels winograd_avx512;
 extern const AttentionKernels attention_avx512bf16;
+extern const GemmKernels gemm_avx512bf16;
 #endif
 
 /// Whether this processor runs what the set of that name is compiled for.

@@ -40,9 +40,9 @@ struct Sets {
 
 Sets best_sets() {
 #ifdef NORMALCRAFTER_X86_KERNELS
-  if (runs_avx512())
-    return {runs_avx512bf16() ? &attention_avx512bf16 : &attention_avx512, &kernels_avx512,
-            &gemm_avx512, &winograd_avx512};
+  if (runs_avx512bf16())
+    return {&attention_avx512bf16, &kernels_avx512, &gemm_avx512bf16, &winograd_avx512};
+  if (runs_avx512()) return {&attention_avx512, &kernels_avx512, &gemm_avx512, &winograd_avx512};
   if (runs_avx2()) return {&attention_avx2, &kernels_avx2, &gemm_avx2, &winograd_avx2};
 #endif
   return {};

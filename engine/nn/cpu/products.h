@@ -28,7 +28,7 @@ inline Vec add_product(Vec sum, Vec a, Vec b, float) {
 }
 #if defined(__AVX512BF16__)
 inline Vec everywhere(BFloat16Pair pair) {
-  return (Vec)(pair - Bits{});
+  return (Vec)(pair.bits - Bits{});
 }
 // Of two products a lane, summed in float32.
 inline Vec add_product(Vec sum, Vec a, Vec b, BFloat16Pair) {
@@ -45,28 +45,46 @@ inline Vec load_bits(const void* from) {
 template <int kCount, typename T>
 inline void multiply_rows(const GemmBlock<T>& block, std::int64_t row) {
   const T* a = block.a + row * block.a_stride;
-  float* c = block.c + row * block.c_stride;
   Vec sum[kCount][2];
 #pragma GCC unroll 12
   for (int r = 0; r < kCount; ++r) {
-    const float* start = block.accumulate ? c + r * block.c_stride : block.bias;
+    const float* start = block.accumulate ? block.c + (row + r) * block.c_stride : block.bias;
     sum[r][0] = start == nullptr ? Vec{} : load(start);
     sum[r][1] = start == nullptr ? Vec{} : load(start + kLanes);
   }
-  for (std::int64_t k = 0; k < block.depth; ++k) {
-    const Vec first = load_bits(block.b + k * kPanel);
-    const Vec second = load_bits(block.b + k * kPanel + kLanes);
+  // Four rows go by one pointer. The compiler would take one for each row, more than there are
+  // registers, and keep some of them in vector registers.
+  constexpr int kPointers = (kCount + 3) / 4;
+  const T* rows[kPointers];
+#pragma GCC unroll 3
+  for (int i = 0; i < kPointers; ++i) rows[i] = a + 4 * i * block.a_stride;
+  const T* weights = block.b;
+  for (std::int64_t k = 0; k < block.depth; ++k, weights += kPanel) {
+    const Vec first = load_bits(weights);
+    const Vec second = load_bits(weights + kLanes);
 #pragma GCC unroll 12
     for (int r = 0; r < kCount; ++r) {
-      const Vec value = everywhere(a[r * block.a_stride + k]);
+      const Vec value = everywhere(rows[r / 4][r % 4 * block.a_stride]);
       sum[r][0] = add_product(sum[r][0], value, first, T{});
       sum[r][1] = add_product(sum[r][1], value, second, T{});
+    }
+#pragma GCC unroll 3
+    for (int i = 0; i < kPointers; ++i) {
+      ++rows[i];
+      asm("" : "+r"(rows[i]));
     }
   }
 #pragma GCC unroll 12
   for (int r = 0; r < kCount; ++r) {
-    store(c + r * block.c_stride, sum[r][0]);
-    store(c + r * block.c_stride + kLanes, sum[r][1]);
+    if (block.rounded == nullptr) {
+      float* const to = block.c + (row + r) * block.c_stride;
+      store(to, sum[r][0]);
+      store(to + kLanes, sum[r][1]);
+    } else {
+      BFloat16Bits* const to = block.rounded + (row + r) * block.rounded_stride;
+      store(to, sum[r][0]);
+      store(to + kLanes, sum[r][1]);
+    }
   }
 }
 

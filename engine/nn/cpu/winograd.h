@@ -1,6 +1,6 @@
 // The pieces of Winograd's convolutions on the CPU, all in float32: F(4x4,3x3) with 36 products per
-// 4x4 output tile in place of 144, F(6x6,3x3) with 64 per 6x6 in place of 324. Chosen at run time
-// like kernels.h, and likewise raw pointers only.
+// 4x4 output tile in place of 144, F(6x6,3x3) with 64 per 6x6 in place of 324, F(8x8,3x3) with 100
+// per 8x8 in place of 576. Chosen at run time like kernels.h, and likewise raw pointers only.
 //
 // A picture is [height, width, channels]. A tile is tile x tile outputs; there are
 // ceil(height/tile) x ceil(width/tile) of them. "Positions" are the (tile+2)^2 elements of a
@@ -20,10 +20,9 @@ struct WinogradPicture {
   std::int64_t channels;  ///< of the one that the call is about
 };
 
-/// For pictures and weights of type T.
-template <typename T>
+/// For pictures and weights of type T, and tiles of kTile x kTile.
+template <typename T, int kTile>
 struct WinogradTransforms {
-  int tile;
   /// One panel's weights, packed [in, 3, 3, panel], input channels from..from+channels, to
   /// u [positions, channels, panel].
   void (*weights)(const T* packed, std::int64_t from, std::int64_t channels, float* u);
@@ -53,9 +52,10 @@ struct WinogradTemporalTransforms {
 struct WinogradKernels {
   int lanes;  ///< input channels must be a multiple
   int panel;  ///< output channels are worked on so many at a time and must be a multiple; gemm.h's
-  WinogradTransforms<float> f32;
-  WinogradTransforms<BFloat16Bits> bf16;
-  WinogradTransforms<BFloat16Bits> bf16_wide;  ///< the 6x6 tiles; float32 would lose digits
+  WinogradTransforms<float, 4> f32;  ///< with larger tiles float32 would lose digits
+  WinogradTransforms<BFloat16Bits, 4> bf16_4x4;
+  WinogradTransforms<BFloat16Bits, 6> bf16_6x6;
+  WinogradTransforms<BFloat16Bits, 8> bf16_8x8;
   WinogradTemporalTransforms temporal;
 };
 

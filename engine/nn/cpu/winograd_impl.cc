@@ -1,5 +1,5 @@
-// Compiled several times, like kernels_impl.cc: the pieces of Winograd's convolutions F(4x4,3x3)
-// and F(6x6,3x3) in float32 on channels-last data. A vector holds consecutive channels.
+// Compiled several times, like kernels_impl.cc: the pieces of Winograd's convolutions in float32 on
+// channels-last data. A vector holds consecutive channels.
 //
 // The method is that of Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks" (2015).
 #include "nn/cpu/winograd.h"
@@ -9,122 +9,125 @@
 namespace normalcrafter::cpu {
 namespace {
 
-// The steps in one dimension, for tiles of so many outputs.
-template <int kTile>
-struct Steps;
+// The points of interpolation are 0, infinity, and so many pairs p, -p.
+template <int kPairs>
+struct Points;
 
-// The points of interpolation are 0, A, -A, B, -B and infinity. Lavin and Gray take A = 1, B = 2;
-// 3/4 and 3/2 leave less than half of their rounding error (Barabasz et al., "Error Analysis and
-// Improving the Accuracy of Winograd Convolution for Deep Neural Networks", 2020, on the choice),
-// and every coefficient of the input and output steps is exact.
+// Lavin and Gray take 1 and 2; these leave less than half of their rounding error (Barabasz et al.,
+// "Error Analysis and Improving the Accuracy of Winograd Convolution for Deep Neural Networks",
+// 2020, on the choice).
 template <>
-struct Steps<4> {
-  static constexpr float kA = 0.75F;
-  static constexpr float kB = 1.5F;
-  static constexpr float kA2 = kA * kA;
-  static constexpr float kB2 = kB * kB;
+struct Points<2> {
+  static constexpr float kPositive[] = {0.75F, 1.5F};
+};
+// Four times that error, which is still little against the rounding of bfloat16.
+template <>
+struct Points<3> {
+  static constexpr float kPositive[] = {0.5F, 1.0F, 2.0F};
+};
+// Sixteen times, and the least of all choices among multiples of 1/8.
+template <>
+struct Points<4> {
+  static constexpr float kPositive[] = {0.375F, 0.75F, 1.25F, 2.5F};
+};
 
+// The steps in one dimension, for tiles of so many outputs, an even number.
+template <int kTile>
+struct Steps {
+  static constexpr int kPairs = kTile / 2;
+  static constexpr int kPatch = kTile + 2;
+  static constexpr const float* kPositive = Points<kPairs>::kPositive;
+
+  // A polynomial in x^2, the highest power first.
+  struct Coefficients {
+    float of[kPairs + 1] = {1};
+  };
+  // The product of x^2 - p^2 over all p but the one of that number; -1: over all.
+  static constexpr Coefficients product_without(int number) {
+    Coefficients product;
+    for (int i = 0; i < kPairs; ++i) {
+      if (i == number) continue;
+      const float square = kPositive[i] * kPositive[i];
+      for (int k = kPairs; k > 0; --k) product.of[k] -= square * product.of[k - 1];
+    }
+    return product;
+  }
+  // The weights' factor at p and -p: 1 over the product of the differences to all other points.
+  static constexpr float weight_factor(int number) {
+    const float square = kPositive[number] * kPositive[number];
+    float differences = 2 * square;
+    for (int i = 0; i < kPairs; ++i)
+      if (i != number) differences *= square - kPositive[i] * kPositive[i];
+    return 1 / differences;
+  }
+
+  // The polynomial's terms of `count` elements, of which `highest` belongs to the highest power.
+  template <int kNumber, int kCount>
+  static Vec applied(const Vec* highest) {
+    constexpr Coefficients kCoefficients = product_without(kNumber);
+    Vec sum = highest[0];
+#pragma GCC unroll 5
+    for (int k = 1; k < kCount; ++k) sum += kCoefficients.of[k] * highest[-2 * k];
+    return sum;
+  }
+  template <int kNumber>
+  static void input_pair(const Vec d[kPatch], Vec out[kPatch]) {
+    const Vec even = applied<kNumber, kPairs>(d + kTile);
+    const Vec odd = kPositive[kNumber] * applied<kNumber, kPairs>(d + kTile - 1);
+    out[1 + 2 * kNumber] = even + odd;
+    out[2 + 2 * kNumber] = even - odd;
+  }
   // B^T d.
-  static void input(const Vec d[6], Vec out[6]) {
-    const Vec even_a = d[4] - kB2 * d[2];
-    const Vec odd_a = kA * (d[3] - kB2 * d[1]);
-    const Vec even_b = d[4] - kA2 * d[2];
-    const Vec odd_b = kB * (d[3] - kA2 * d[1]);
-    out[0] = kA2 * kB2 * d[0] - (kA2 + kB2) * d[2] + d[4];
-    out[1] = even_a + odd_a;
-    out[2] = even_a - odd_a;
-    out[3] = even_b + odd_b;
-    out[4] = even_b - odd_b;
-    out[5] = kA2 * kB2 * d[1] - (kA2 + kB2) * d[3] + d[5];
+  static void input(const Vec d[kPatch], Vec out[kPatch]) {
+    out[0] = applied<-1, kPairs + 1>(d + kTile);
+    input_pair<0>(d, out);
+    input_pair<1>(d, out);
+    if constexpr (kPairs > 2) input_pair<2>(d, out);
+    if constexpr (kPairs > 3) input_pair<3>(d, out);
+    out[kPatch - 1] = applied<-1, kPairs + 1>(d + kTile + 1);
   }
 
   // A^T m.
-  static void output(const Vec m[6], Vec out[4]) {
-    const Vec sum_a = m[1] + m[2];
-    const Vec difference_a = m[1] - m[2];
-    const Vec sum_b = m[3] + m[4];
-    const Vec difference_b = m[3] - m[4];
-    out[0] = m[0] + sum_a + sum_b;
-    out[1] = kA * difference_a + kB * difference_b;
-    out[2] = kA2 * sum_a + kB2 * sum_b;
-    out[3] = kA * kA2 * difference_a + kB * kB2 * difference_b + m[5];
-  }
-
-  // G g.
-  static void weight(const Vec g[3], Vec out[6]) {
-    constexpr float kOfZero = 1 / (kA2 * kB2);
-    constexpr float kOfA = 1 / (2 * kA2 * (kA2 - kB2));
-    constexpr float kOfB = 1 / (2 * kB2 * (kB2 - kA2));
-    const Vec even_a = (g[0] + kA2 * g[2]) * kOfA;
-    const Vec even_b = (g[0] + kB2 * g[2]) * kOfB;
-    out[0] = g[0] * kOfZero;
-    out[1] = even_a + g[1] * (kA * kOfA);
-    out[2] = even_a - g[1] * (kA * kOfA);
-    out[3] = even_b + g[1] * (kB * kOfB);
-    out[4] = even_b - g[1] * (kB * kOfB);
-    out[5] = g[2];
-  }
-};
-
-// The points 0, 1/2, -1/2, 1, -1, 2, -2 and infinity. The error is five times that of Steps<4>,
-// which is still little against the rounding of bfloat16.
-template <>
-struct Steps<6> {
-  static constexpr float kA = 0.5F;
-  static constexpr float kB = 1.0F;
-  static constexpr float kC = 2.0F;
-  static constexpr float kA2 = kA * kA;
-  static constexpr float kB2 = kB * kB;
-  static constexpr float kC2 = kC * kC;
-
-  // The two values at +p and -p, where `sum` and `product` are those of the other points' squares.
-  static void input_pair(const Vec d[8], float p, float sum, float product, Vec out[2]) {
-    const Vec even = d[6] - sum * d[4] + product * d[2];
-    const Vec odd = p * (d[5] - sum * d[3] + product * d[1]);
-    out[0] = even + odd;
-    out[1] = even - odd;
-  }
-  static void input(const Vec d[8], Vec out[8]) {
-    constexpr float kSum = kA2 + kB2 + kC2;
-    constexpr float kPairs = kA2 * kB2 + kA2 * kC2 + kB2 * kC2;
-    constexpr float kProduct = kA2 * kB2 * kC2;
-    out[0] = d[6] - kSum * d[4] + kPairs * d[2] - kProduct * d[0];
-    input_pair(d, kA, kB2 + kC2, kB2 * kC2, out + 1);
-    input_pair(d, kB, kA2 + kC2, kA2 * kC2, out + 3);
-    input_pair(d, kC, kA2 + kB2, kA2 * kB2, out + 5);
-    out[7] = d[7] - kSum * d[5] + kPairs * d[3] - kProduct * d[1];
-  }
-
-  static void output(const Vec m[8], Vec out[6]) {
-    Vec a[2] = {m[1] + m[2], m[1] - m[2]};
-    Vec b[2] = {m[3] + m[4], m[3] - m[4]};
-    Vec c[2] = {m[5] + m[6], m[5] - m[6]};
-    out[0] = m[0] + a[0] + b[0] + c[0];
-    float power_a = kA;
-    float power_b = kB;
-    float power_c = kC;
-#pragma GCC unroll 5
-    for (int i = 1; i < 6; ++i) {
-      out[i] = power_a * a[i % 2] + power_b * b[i % 2] + power_c * c[i % 2];
-      power_a *= kA;
-      power_b *= kB;
-      power_c *= kC;
+  static void output(const Vec m[kPatch], Vec out[kTile]) {
+    Vec terms[2][kPairs];  // of even and of odd powers
+    float powers[kPairs];
+#pragma GCC unroll 4
+    for (int i = 0; i < kPairs; ++i) {
+      terms[0][i] = m[1 + 2 * i] + m[2 + 2 * i];
+      terms[1][i] = m[1 + 2 * i] - m[2 + 2 * i];
+      powers[i] = 1;
     }
-    out[5] += m[7];
+#pragma GCC unroll 8
+    for (int power = 0; power < kTile; ++power) {
+      Vec sum = powers[0] * terms[power % 2][0];
+#pragma GCC unroll 4
+      for (int i = 1; i < kPairs; ++i) sum += powers[i] * terms[power % 2][i];
+#pragma GCC unroll 4
+      for (int i = 0; i < kPairs; ++i) powers[i] *= kPositive[i];
+      out[power] = sum;
+    }
+    out[0] += m[0];
+    out[kTile - 1] += m[kPatch - 1];
   }
 
-  static void weight_pair(const Vec g[3], float p, float factor, Vec out[2]) {
-    const Vec even = (g[0] + p * p * g[2]) * factor;
-    const Vec odd = g[1] * (p * factor);
-    out[0] = even + odd;
-    out[1] = even - odd;
+  template <int kNumber>
+  static void weight_pair(const Vec g[3], Vec out[kPatch]) {
+    constexpr float kPoint = kPositive[kNumber];
+    constexpr float kFactor = weight_factor(kNumber);
+    const Vec even = (g[0] + kPoint * kPoint * g[2]) * kFactor;
+    const Vec odd = g[1] * (kPoint * kFactor);
+    out[1 + 2 * kNumber] = even + odd;
+    out[2 + 2 * kNumber] = even - odd;
   }
-  static void weight(const Vec g[3], Vec out[8]) {
-    out[0] = g[0] * (-1 / (kA2 * kB2 * kC2));
-    weight_pair(g, kA, 1 / (2 * kA2 * (kA2 - kB2) * (kA2 - kC2)), out + 1);
-    weight_pair(g, kB, 1 / (2 * kB2 * (kB2 - kA2) * (kB2 - kC2)), out + 3);
-    weight_pair(g, kC, 1 / (2 * kC2 * (kC2 - kA2) * (kC2 - kB2)), out + 5);
-    out[7] = g[2];
+  // G g.
+  static void weight(const Vec g[3], Vec out[kPatch]) {
+    constexpr float kAtZero = 1 / product_without(-1).of[kPairs];
+    out[0] = g[0] * kAtZero;
+    weight_pair<0>(g, out);
+    weight_pair<1>(g, out);
+    if constexpr (kPairs > 2) weight_pair<2>(g, out);
+    if constexpr (kPairs > 3) weight_pair<3>(g, out);
+    out[kPatch - 1] = g[2];
   }
 };
 
@@ -269,9 +272,8 @@ void transform_temporal_output(const float* m, std::int64_t position_stride, con
 }
 
 template <typename T, int kTile>
-constexpr WinogradTransforms<T> transforms() {
-  return {kTile, transform_weights<T, kTile>, transform_input<T, kTile>,
-          transform_output<T, kTile>};
+constexpr WinogradTransforms<T, kTile> transforms() {
+  return {transform_weights<T, kTile>, transform_input<T, kTile>, transform_output<T, kTile>};
 }
 
 }  // namespace
@@ -286,6 +288,7 @@ constinit const WinogradKernels NORMALCRAFTER_NAME(NORMALCRAFTER_ISA) = {
     transforms<float, 4>(),
     transforms<BFloat16Bits, 4>(),
     transforms<BFloat16Bits, 6>(),
+    transforms<BFloat16Bits, 8>(),
     {transform_temporal_weights, transform_temporal_input, transform_temporal_output}};
 
 }  // namespace normalcrafter::cpu
