@@ -62,13 +62,15 @@ struct Steps {
   }
 
   // The polynomial's terms of `count` elements, of which `highest` belongs to the highest power.
+  // The lowest is summed first, and in output() the value at zero: the terms cancel, and float32
+  // loses least in this order.
   template <int kNumber, int kCount>
   static Vec applied(const Vec* highest) {
     constexpr Coefficients kCoefficients = product_without(kNumber);
-    Vec sum = highest[0];
+    Vec sum = kCoefficients.of[kCount - 1] * highest[-2 * (kCount - 1)];
 #pragma GCC unroll 5
-    for (int k = 1; k < kCount; ++k) sum += kCoefficients.of[k] * highest[-2 * k];
-    return sum;
+    for (int k = kCount - 2; k > 0; --k) sum += kCoefficients.of[k] * highest[-2 * k];
+    return sum + highest[0];
   }
   template <int kNumber>
   static void input_pair(const Vec d[kPatch], Vec out[kPatch]) {
@@ -99,14 +101,13 @@ struct Steps {
     }
 #pragma GCC unroll 8
     for (int power = 0; power < kTile; ++power) {
-      Vec sum = powers[0] * terms[power % 2][0];
+      Vec sum = power == 0 ? m[0] + terms[0][0] : powers[0] * terms[power % 2][0];
 #pragma GCC unroll 4
       for (int i = 1; i < kPairs; ++i) sum += powers[i] * terms[power % 2][i];
 #pragma GCC unroll 4
       for (int i = 0; i < kPairs; ++i) powers[i] *= kPositive[i];
       out[power] = sum;
     }
-    out[0] += m[0];
     out[kTile - 1] += m[kPatch - 1];
   }
 
