@@ -94,7 +94,7 @@ def smooth_length(v, dim=1, softness=0.05):
     return (v.square().sum(dim) + softness**2).sqrt() - softness
 
 
-LOSS_WEIGHTS = {"cosine": 0.5, "chord": 0.5, "length": 0.2, "change": 0.8}
+LOSS_WEIGHTS = {"cosine": 0.5, "chord": 0.5, "length": 0.2, "change": 0.5}
 
 
 # Validation: few clips, for the curve; the evaluation set is evaluation.py's.
