@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "engine_fixture.h"
@@ -17,7 +18,9 @@ double resident_megabytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
 }
 
-TEST(LongClip, NeedsNoMoreMemoryAfter900FramesThanAfter60) {
+// malloc() keeps and gives back what it likes, by some megabytes from window to window. Means of many
+// windows show what grows, even one small frame in each.
+TEST(LongClip, NeedsNoMoreMemoryInItsLast300FramesThanInItsFirst) {
   const test::TinyModel model;
   SessionOptions options;
   options.offload_mode = OffloadMode::Resident;
@@ -26,16 +29,25 @@ TEST(LongClip, NeedsNoMoreMemoryAfter900FramesThanAfter60) {
   callbacks.frame = [&](const NormalView&) { ++delivered; };
   const auto session = make_stream_session(model.open(), options, callbacks);
   const auto frames = test::random_frames(7, {64, 64}, 1);
-  double early = 0;
+  constexpr int kFrames = 960;
+  constexpr int kBegun = 60;  // frames after which all has been in use
+  constexpr int kPart = 300;
+  double first = 0;
+  double last = 0;
+  double early_peak = 0;
   double peak = 0;
-  for (int i = 0; i < 900; ++i) {
+  for (int i = 0; i < kFrames; ++i) {
     session->push(test::view_of(frames[i % frames.size()]));
-    if (i < 60) early = std::max(early, resident_megabytes());
-    peak = std::max(peak, resident_megabytes());
+    const double now = resident_megabytes();
+    peak = std::max(peak, now);
+    if (i < kBegun + kPart) early_peak = peak;
+    if (i >= kBegun && i < kBegun + kPart) first += now / kPart;
+    if (i >= kFrames - kPart) last += now / kPart;
   }
   session->finish();
-  EXPECT_EQ(delivered, 900);
-  EXPECT_LE(peak, 1.05 * early) << "after 60 frames " << early << " MB";
+  EXPECT_EQ(delivered, kFrames);
+  EXPECT_LE(last, 1.03 * first) << "megabytes";
+  EXPECT_LE(peak, 1.1 * early_peak) << "megabytes";
   const LiveCounts most = session->stats().peak;
   EXPECT_LE(most.frames, 24);
   EXPECT_LE(most.latents, 24);

@@ -4,7 +4,7 @@
 // normalizer calculation for softmax", 2018).
 #include "nn/cpu/attention.h"
 
-#include "nn/cpu/exponential.h"
+#include "nn/cpu/functions.h"
 #include "nn/cpu/products.h"
 
 namespace normalcrafter::cpu {
@@ -120,12 +120,12 @@ inline float soften(float* scores, std::int64_t count, float scale, Row& row) {
   for (int lane = 0; lane < kLanes; ++lane)
     row.most = most[lane] > row.most ? most[lane] : row.most;
   const float now = row.most;
-#pragma GCC ivdep
-  for (std::int64_t j = 0; j < padded; ++j) scores[j] = exp_f32(scores[j] * scale - now);
+  for (std::int64_t j = 0; j < padded; j += kLanes)
+    store(scores + j, exp_f32(load(scores + j) * scale - now));
   for (std::int64_t j = count; j < padded; ++j) scores[j] = 0;
   Vec sum{};
   for (std::int64_t j = 0; j < padded; j += kLanes) sum += load(scores + j);
-  const float factor = exp_f32(before - now);
+  const float factor = exp_f32(broadcast(before - now))[0];
   row.sum *= factor;
   for (int lane = 0; lane < kLanes; ++lane) row.sum += sum[lane];
   return factor;

@@ -1,49 +1,38 @@
-// Compiled several times, with NORMALCRAFTER_ISA naming the instruction set; see kernels.h. Loops
-// run over channels innermost so that the compiler vectorises them without reordering any sum.
+// Compiled several times, with NORMALCRAFTER_ISA naming the instruction set; see kernels.h.
 #include "nn/cpu/kernels.h"
 
-#include "nn/cpu/exponential.h"
+#include "nn/cpu/functions.h"
 
 namespace normalcrafter::cpu {
 namespace {
+
+// to[i] = f(at): at(array) gives the elements of an array that belong to i, a vector at a time.
+// Reads and writes nothing beyond `count`.
+template <typename T, typename F>
+inline void map(T* to, std::int64_t count, F&& f) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    store(to + i, f([i](const auto* array) { return load(array + i); }));
+  if (i == count) return;
+  const auto left = static_cast<std::size_t>(count - i);
+  T rest[kLanes];
+  store(rest, f([i, left]<typename E>(const E* array) {
+          E padded[kLanes] = {};
+          __builtin_memcpy(padded, array + i, left * sizeof(E));
+          return load(padded);
+        }));
+  __builtin_memcpy(to + i, rest, left * sizeof(T));
+}
 
 inline float load(float value) {
   return value;
 }
 inline float load(BFloat16Bits value) {
-  return bits_to_float(std::uint32_t{value} << 16);
+  return __builtin_bit_cast(float, std::uint32_t{value} << 16);
 }
 
-inline void store(float* to, float value) {
-  *to = value;
-}
-inline void store(BFloat16Bits* to, float value) {
-  const std::uint32_t bits = float_to_bits(value);
-  const std::uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;  // nearest even
-  *to = static_cast<BFloat16Bits>((bits & 0x7FFFFFFF) > 0x7F800000 ? 0x7FC0 : rounded);
-}
-
-// erf(x) in float32, error below 1.5e-7: a rational minimax approximation on [-4, 4] (the one that
-// Eigen and XLA use), beyond which erf is 1 in float32.
-inline float erf_f32(float x) {
-  x = x > 3.832506856900711F ? 3.832506856900711F : x;
-  x = x < -3.832506856900711F ? -3.832506856900711F : x;
-  const float x2 = x * x;
-  float a = 0.00022905065861350646F;
-  a = a * x2 + 0.0034082910107109506F;
-  a = a * x2 + 0.050955695062380861F;
-  a = a * x2 + 0.18520832239976145F;
-  a = a * x2 + 1.128379143519084F;
-  float b = -1.1791602954361697e-7F;
-  b = b * x2 + 0.000023547966471313185F;
-  b = b * x2 + 0.0010179625278914885F;
-  b = b * x2 + 0.014070470171167667F;
-  b = b * x2 + 0.11098505178285362F;
-  b = b * x2 + 0.49746925110067538F;
-  b = b * x2 + 1.0F;
-  return x * a / b;
-}
-
+// Loops run over channels innermost so that the compiler vectorises them without reordering any
+// sum.
 template <typename T>
 void moments(const T* x, std::int64_t pixels, std::int64_t channels, std::int64_t groups,
              float* scratch, double* mean, double* m2) {
@@ -76,46 +65,31 @@ void moments(const T* x, std::int64_t pixels, std::int64_t channels, std::int64_
 }
 
 template <typename T>
-void normalize(const T* x, T* y, std::int64_t pixels, std::int64_t channels,
-               const float* __restrict mean, const float* __restrict scale,
-               const float* __restrict shift, bool silu) {
-  for (std::int64_t p = 0; p < pixels; ++p) {
-    const T* from = x + p * channels;
-    T* to = y + p * channels;
-    if (silu) {
-#pragma GCC ivdep
-      for (std::int64_t c = 0; c < channels; ++c) {
-        const float v = (load(from[c]) - mean[c]) * scale[c] + shift[c];
-        store(to + c, v / (1.0F + exp_f32(-v)));
-      }
-    } else {
-#pragma GCC ivdep
-      for (std::int64_t c = 0; c < channels; ++c)
-        store(to + c, (load(from[c]) - mean[c]) * scale[c] + shift[c]);
+void normalize(const T* x, T* y, std::int64_t pixels, std::int64_t channels, const float* mean,
+               const float* scale, const float* shift, bool silu) {
+  const auto each_pixel = [&](auto&& activation) {
+    for (std::int64_t p = 0; p < pixels; ++p, x += channels, y += channels) {
+      map(y, channels,
+          [&](auto at) { return activation((at(x) - at(mean)) * at(scale) + at(shift)); });
     }
+  };
+  if (silu) {
+    each_pixel([](Vec v) { return silu_f32(v); });
+  } else {
+    each_pixel([](Vec v) { return v; });
   }
-}
-
-inline float gelu_f32(float x) {
-  return 0.5F * x * (1.0F + erf_f32(x * 0.70710678118654752F));
 }
 
 template <typename T>
 void gelu(T* x, std::int64_t count) {
-#pragma GCC ivdep
-  for (std::int64_t i = 0; i < count; ++i) store(x + i, gelu_f32(load(x[i])));
+  map(x, count, [x](auto at) { return gelu_f32(at(x)); });
 }
 
 template <typename T>
 void geglu(const T* x, T* y, std::int64_t rows, std::int64_t width) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const T* value = x + r * 2 * width;
-    const T* gate = value + width;
-    T* to = y + r * width;
-#pragma GCC ivdep
-    for (std::int64_t i = 0; i < width; ++i) {
-      store(to + i, load(value[i]) * gelu_f32(load(gate[i])));
-    }
+  for (std::int64_t r = 0; r < rows; ++r, x += 2 * width, y += width) {
+    const T* gate = x + width;
+    map(y, width, [x, gate](auto at) { return at(x) * gelu_f32(at(gate)); });
   }
 }
 
