@@ -56,6 +56,51 @@ at::Tensor allocate(at::IntArrayRef shape, at::ScalarType dtype, const std::stri
   }
 }
 
+at::ScalarType stored_type(const ComponentTensors::Tensor& tensor, const std::string& name) {
+  const auto type = scalar_type(tensor.entry->dtype);
+  if (type == at::ScalarType::Undefined) {
+    throw Error(ErrorCode::InvalidModel, tensor.file->path() + ": tensor " + in_quotes(name) +
+                                             " has dtype " + tensor.entry->dtype +
+                                             "; F32, F16, BF16 or F64 is expected");
+  }
+  return type;
+}
+
+/// A tensor's panels, one at a time by any thread of a parallel region.
+class PanelReader {
+ public:
+  PanelReader(const ComponentTensors::Tensor& tensor, at::ScalarType stored, at::ScalarType dtype,
+              const Panels& panels, std::int64_t depth)
+      : tensor_(tensor), stored_(stored), dtype_(dtype), panels_(panels), depth_(depth) {}
+
+  /// Bytes that each thread needs beside the result.
+  std::int64_t scratch() const { return elements() * (size_of(stored_) + size_of(dtype_)); }
+
+  void read(std::int64_t panel, std::byte* scratch, at::Tensor& packed) const {
+    const std::int64_t bytes = elements() * size_of(stored_);
+    tensor_.file->read(*tensor_.entry, static_cast<std::uint64_t>(panel * bytes),
+                       {scratch, static_cast<std::size_t>(bytes)});
+    const at::Tensor stored = at::from_blob(scratch, {elements()}, stored_);
+    const at::Tensor rows =
+        stored_ == dtype_ ? stored : at::from_blob(scratch + bytes, {elements()}, dtype_);
+    if (stored_ != dtype_) rows.copy_(stored);
+    pack_panel(rows.const_data_ptr(), depth_, c10::elementSize(dtype_), panels_,
+               packed[panel].data_ptr());
+  }
+
+ private:
+  std::int64_t elements() const { return panels_.panel * depth_; }
+  static std::int64_t size_of(at::ScalarType type) {
+    return static_cast<std::int64_t>(c10::elementSize(type));
+  }
+
+  const ComponentTensors::Tensor& tensor_;
+  at::ScalarType stored_;
+  at::ScalarType dtype_;
+  Panels panels_;
+  std::int64_t depth_;
+};
+
 }  // namespace
 
 ComponentTensors::ComponentTensors(const WeightFiles& weights) : name_(weights.name) {
@@ -112,18 +157,44 @@ const ComponentTensors::Tensor& SafetensorsWeights::use(const std::string& name,
 at::Tensor SafetensorsWeights::get(const std::string& name, at::IntArrayRef shape,
                                    at::ScalarType dtype) {
   const auto& tensor = use(name, shape);
-  const auto source = scalar_type(tensor.entry->dtype);
-  if (source == at::ScalarType::Undefined) {
-    throw Error(ErrorCode::InvalidModel, tensor.file->path() + ": tensor " + in_quotes(name) +
-                                             " has dtype " + tensor.entry->dtype +
-                                             "; F32, F16, BF16 or F64 is expected");
-  }
+  const auto source = stored_type(tensor, name);
   at::Tensor result = allocate(shape, dtype, name);
-  // Read again later (a tensor may be asked for twice), it counts once.
-  const bool counts = used_.insert(name).second;
-  read_converted(tensor, source, result, counts);
+  read_converted(tensor, source, result, first_use(name));
   tensor.file->prefetch_after(*tensor.entry);
   return result;
+}
+
+at::Tensor SafetensorsWeights::get_in_panels(const std::string& name, at::IntArrayRef shape,
+                                             at::ScalarType dtype, const Panels& panels) {
+  const auto& tensor = use(name, shape);
+  const std::int64_t depth = c10::multiply_integers(shape.slice(1));
+  const PanelReader reader(tensor, stored_type(tensor, name), dtype, panels, depth);
+  at::Tensor result = allocate(panels.shape(shape.front(), depth), dtype, name);
+  const std::int64_t scratch = reader.scratch();
+  if (!scratch_.defined() || scratch_.numel() < scratch * at::get_num_threads())
+    scratch_ = allocate({scratch * at::get_num_threads()}, at::kByte, "panels");
+  auto* const memory = static_cast<std::byte*>(scratch_.data_ptr());
+  const bool counts = first_use(name);
+  const std::int64_t count = result.size(0);
+  const auto bytes = static_cast<std::int64_t>(tensor.entry->bytes) / count;
+  const std::int64_t piece = std::max(static_cast<std::int64_t>(kPieceBytes) / bytes, std::int64_t{1});
+  for (std::int64_t first = 0; first < count; first += piece) {
+    checkpoint_.check();
+    const std::int64_t end = std::min(first + piece, count);
+    at::parallel_for(first, end, 1, [&](std::int64_t from, std::int64_t to) {
+      const c10::InferenceMode inference;  // the mode is each thread's own
+      std::byte* const mine = memory + at::get_thread_num() * scratch;
+      for (std::int64_t panel = from; panel < to; ++panel) reader.read(panel, mine, result);
+    });
+    if (counts) advance(static_cast<std::uint64_t>((end - first) * bytes));
+  }
+  tensor.file->prefetch_after(*tensor.entry);
+  return result;
+}
+
+// Read again later (a tensor may be asked for twice), it counts once.
+bool SafetensorsWeights::first_use(const std::string& name) {
+  return used_.insert(name).second;
 }
 
 void SafetensorsWeights::skip(const std::string& name, at::IntArrayRef shape) {

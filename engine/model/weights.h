@@ -62,6 +62,9 @@ class SafetensorsWeights : public WeightSource {
   /// through a buffer of a few MB, so that peak memory is one tensor. Throws Error InvalidModel
   /// (missing, shape, dtype), OpenRead, OutOfMemory, Cancelled.
   at::Tensor get(const std::string& name, at::IntArrayRef shape, at::ScalarType dtype) override;
+  /// Each thread reads, converts and packs whole panels, which stay in its caches between.
+  at::Tensor get_in_panels(const std::string& name, at::IntArrayRef shape, at::ScalarType dtype,
+                           const Panels& panels) override;
   void skip(const std::string& name, at::IntArrayRef shape) override;
   at::ScalarType dtype() const override { return dtype_; }
   at::Device device() const override { return device_; }
@@ -71,6 +74,7 @@ class SafetensorsWeights : public WeightSource {
 
  private:
   const ComponentTensors::Tensor& use(const std::string& name, at::IntArrayRef shape);
+  bool first_use(const std::string& name);
   void read_converted(const ComponentTensors::Tensor& tensor, at::ScalarType source,
                       at::Tensor& result, bool counts);
   void advance(std::uint64_t bytes);
@@ -81,6 +85,7 @@ class SafetensorsWeights : public WeightSource {
   Checkpoint checkpoint_;
   LoadProgress progress_;
   std::set<std::string> used_;
+  at::Tensor scratch_;  // get_in_panels()'s
   std::uint64_t done_ = 0;
 };
 

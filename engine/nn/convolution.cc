@@ -12,21 +12,19 @@ at::Tensor as_nhwc(const at::Tensor& nchw) {
 
 namespace {
 
-// A convolution's parameters with what is folded into them, not yet rounded to the compute dtype:
-// (weight * scale, (bias + extra) * scale).
-struct Parameters {
-  at::Tensor weight;  // compute dtype, on the device
-  at::Tensor bias;    // float32, on the device
-};
-
-Parameters folded(const Weights& weights, at::IntArrayRef shape, const at::Tensor& extra_bias,
-                  const at::Tensor& scale) {
-  at::Tensor bias = weights.get_float("bias", {shape[0]});
+// (bias + extra) * scale, in float32, on the device.
+at::Tensor folded_bias(const Weights& weights, int out, const at::Tensor& extra_bias,
+                       const at::Tensor& scale = {}) {
+  at::Tensor bias = weights.get_float("bias", {out});
   if (extra_bias.defined()) bias = bias + extra_bias;
-  if (!scale.defined())
-    return {weights.get("weight", shape).to(weights.device()), bias.to(weights.device())};
-  return {(weights.get_float("weight", shape) * scale).to(weights.device(), weights.dtype()),
-          (bias * scale).to(weights.device())};
+  if (scale.defined()) bias = bias * scale;
+  return bias.to(weights.device());
+}
+
+// weight * scale, rounded to the compute dtype once, on the device.
+at::Tensor folded_weight(const Weights& weights, at::IntArrayRef shape, const at::Tensor& scale) {
+  if (!scale.defined()) return weights.get("weight", shape).to(weights.device());
+  return (weights.get_float("weight", shape) * scale).to(weights.device(), weights.dtype());
 }
 
 at::Tensor plus(at::Tensor y, const at::Tensor& residual) {
@@ -37,14 +35,16 @@ at::Tensor plus(at::Tensor y, const at::Tensor& residual) {
 
 Conv2d::Conv2d(const Weights& weights, const Shape& shape, const at::Tensor& extra_bias)
     : stride_(shape.stride), padding_(shape.padding) {
-  Parameters parameters =
-      folded(weights, {shape.out, shape.in, shape.kernel, shape.kernel}, extra_bias, {});
-  if (shape.kernel == 3 && stride_ == 1 && padding_ == 1 && winograd_suits(parameters.weight)) {
-    winograd_.emplace(parameters.weight, parameters.bias);
-  } else {
-    weight_ = parameters.weight.contiguous(at::MemoryFormat::ChannelsLast);
-    bias_ = parameters.bias.to(weights.dtype());
+  bias_ = folded_bias(weights, shape.out, extra_bias);
+  const bool suits = winograd_suits(weights.dtype(), weights.device(), shape.out, shape.in);
+  if (suits && shape.kernel == 3 && stride_ == 1 && padding_ == 1) {
+    winograd_.emplace(weights, shape.out, shape.in, bias_);
+    bias_.reset();
+    return;
   }
+  weight_ = folded_weight(weights, {shape.out, shape.in, shape.kernel, shape.kernel}, {})
+                .contiguous(at::MemoryFormat::ChannelsLast);
+  bias_ = bias_.to(weights.dtype());
 }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x, const at::Tensor& residual) const {
@@ -72,13 +72,14 @@ at::Tensor Conv2d::doubled(const at::Tensor& x) const {
 
 TemporalConv::TemporalConv(const Weights& weights, int channels, const at::Tensor& extra_bias,
                            const at::Tensor& scale) {
-  Parameters parameters = folded(weights, {channels, channels, 3, 1, 1}, extra_bias, scale);
-  const at::Tensor weight = parameters.weight.view({channels, channels, 3});
-  if (winograd_temporal_suits(weight)) {
-    winograd_.emplace(weight, parameters.bias);
+  const at::Tensor weight =
+      folded_weight(weights, {channels, channels, 3, 1, 1}, scale).view({channels, channels, 3});
+  const at::Tensor bias = folded_bias(weights, channels, extra_bias, scale);
+  if (winograd_temporal_suits(weights.dtype(), weights.device(), channels)) {
+    winograd_.emplace(weight, bias);
   } else {
     weight_ = weight.unsqueeze(-1).contiguous(at::MemoryFormat::ChannelsLast);
-    bias_ = parameters.bias.to(weights.dtype());
+    bias_ = bias.to(weights.dtype());
   }
 }
 

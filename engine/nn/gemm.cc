@@ -8,7 +8,6 @@
 
 #include "nn/cpu/gemm.h"
 #include "nn/cpu_features.h"
-#include "nn/panels.h"
 
 namespace normalcrafter {
 namespace {
@@ -156,22 +155,27 @@ void multiply(const at::Tensor& x, const at::Tensor& packed, const at::Tensor& b
                .out = y.size(-1)});
 }
 
-int64_t columns_together(const at::Tensor& weight) {
-  return weight.scalar_type() == at::kFloat ? kColumns<float> : kColumns<BFloat16Pair>;
+Panels panels_of(at::ScalarType dtype) {
+  return {.panel = cpu::gemm_kernels().panel,
+          .together = dtype == at::kFloat ? kColumns<float> : kColumns<BFloat16Pair>};
 }
 
 }  // namespace
 
-bool gemm_suits(const at::Tensor& weight) {
+bool gemm_suits(at::ScalarType dtype, at::Device device, int64_t out, int64_t in) {
   const auto& kernels = cpu::gemm_kernels();
-  if (!weight.is_cpu() || weight.size(0) % kernels.panel != 0) return false;
-  if (weight.scalar_type() == at::kFloat) return true;
-  return weight.scalar_type() == at::kBFloat16 && kernels.multiply_bf16 != nullptr &&
-         !cpu_has_bfloat16_matrix_units() && weight.size(1) % kColumns<BFloat16Pair> == 0;
+  if (!device.is_cpu() || out % kernels.panel != 0) return false;
+  if (dtype == at::kFloat) return true;
+  return dtype == at::kBFloat16 && kernels.multiply_bf16 != nullptr &&
+         !cpu_has_bfloat16_matrix_units() && in % kColumns<BFloat16Pair> == 0;
 }
 
-PackedMatrix::PackedMatrix(const at::Tensor& weight)
-    : packed_(in_panels(weight, cpu::gemm_kernels().panel, columns_together(weight))) {}
+PackedMatrix::PackedMatrix(const std::vector<Weights>& layers, int64_t out, int64_t in) {
+  std::vector<at::Tensor> packed;
+  for (const Weights& layer : layers)
+    packed.push_back(layer.get_in_panels("weight", {out, in}, panels_of(layer.dtype())));
+  packed_ = packed.size() == 1 ? packed.front() : at::cat(packed);
+}
 
 at::Tensor PackedMatrix::operator()(const at::Tensor& x, const at::Tensor& bias) const {
   const at::Tensor rows = x.contiguous();

@@ -7,17 +7,20 @@
 
 #include <ATen/ATen.h>
 
+#include <vector>
+
 #include "nn/parameters.h"
+#include "nn/weight_source.h"
 
 namespace normalcrafter {
 
-/// Whether a layer with such a weight [out, in] can and should be computed this way here.
-bool gemm_suits(const at::Tensor& weight);
+/// Whether a layer with weights [out, in] of that type there can and should be computed this way.
+bool gemm_suits(at::ScalarType dtype, at::Device device, int64_t out, int64_t in);
 
 class PackedMatrix {
  public:
-  /// weight [out, in] for which gemm_suits() holds.
-  explicit PackedMatrix(const at::Tensor& weight);
+  /// Reads "weight" [out, in] of each, for which gemm_suits() holds; their outputs lie side by side.
+  PackedMatrix(const std::vector<Weights>& layers, int64_t out, int64_t in);
   /// x [..., in] of the weight's type -> x times the weight's transpose [..., out], plus bias
   /// [out], float32, if it is defined. Sums in float32.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& bias) const;

@@ -2,33 +2,36 @@
 
 namespace normalcrafter {
 
-Linear::Linear(const Weights& weights, int in, int out, bool bias) {
-  set(weights.get("weight", {out, in}).to(weights.device()),
-      bias ? weights.get("bias", {out}).to(weights.device()) : at::Tensor());
+namespace {
+
+// [out, ...] each -> one below the other.
+at::Tensor stacked(const std::vector<Weights>& layers, const char* name, at::IntArrayRef shape) {
+  std::vector<at::Tensor> tensors;
+  for (const Weights& layer : layers) tensors.push_back(layer.get(name, shape));
+  const at::Tensor all = tensors.size() == 1 ? tensors.front() : at::cat(tensors);
+  return all.to(layers.front().device());
 }
+
+}  // namespace
+
+Linear::Linear(const Weights& weights, int in, int out, bool bias)
+    : Linear(std::vector<Weights>{weights}, in, out, bias) {}
 
 Linear Linear::joined(const Weights& weights, const std::vector<std::string>& names, int in,
                       int out, bool bias) {
-  std::vector<at::Tensor> matrices;
-  std::vector<at::Tensor> biases;
-  for (const auto& name : names) {
-    matrices.push_back((weights / name).get("weight", {out, in}));
-    if (bias) biases.push_back((weights / name).get("bias", {out}));
-  }
-  Linear result;
-  result.set(at::cat(matrices).to(weights.device()),
-             bias ? at::cat(biases).to(weights.device()) : at::Tensor());
-  return result;
+  std::vector<Weights> layers;
+  for (const auto& name : names) layers.push_back(weights / name);
+  return Linear(layers, in, out, bias);
 }
 
-void Linear::set(const at::Tensor& weight, const at::Tensor& bias) {
-  bias_ = bias;
-  if (!gemm_suits(weight)) {
-    weight_ = weight;
+Linear::Linear(const std::vector<Weights>& layers, int in, int out, bool bias) {
+  if (bias) bias_ = stacked(layers, "bias", {out});
+  if (!gemm_suits(layers.front().dtype(), layers.front().device(), out, in)) {
+    weight_ = stacked(layers, "weight", {out, in});
     return;
   }
-  packed_.emplace(weight);
-  if (bias.defined()) bias_ = bias.to(at::kFloat);
+  packed_.emplace(layers, out, in);
+  if (bias) bias_ = bias_.to(at::kFloat);
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {

@@ -33,7 +33,7 @@ class Linear {
   }
 
  private:
-  void set(const at::Tensor& weight, const at::Tensor& bias);
+  Linear(const std::vector<Weights>& layers, int in, int out, bool bias);
 
   std::optional<PackedMatrix> packed_;  // or
   at::Tensor weight_;

@@ -26,29 +26,31 @@ void transpose(const T* from, int64_t panel, int64_t depth, T* to) {
   }
 }
 
-template <typename T>
-void transpose_panels(const at::Tensor& matrix, int64_t panel, at::Tensor& packed) {
-  const auto* from = static_cast<const T*>(matrix.const_data_ptr());
-  auto* to = static_cast<T*>(packed.mutable_data_ptr());
-  const int64_t depth = packed.size(1);
-  at::parallel_for(0, packed.size(0), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t p = begin; p < end; ++p)
-      transpose(from + p * panel * depth, panel, depth, to + p * panel * depth);
-  });
-}
-
 }  // namespace
 
-at::Tensor in_panels(const at::Tensor& matrix, int64_t panel, int64_t together) {
-  const at::Tensor rows = matrix.contiguous();
-  at::Tensor packed =
-      at::empty({rows.size(0) / panel, rows.size(1) / together, panel * together}, rows.options());
-  if (rows.element_size() * together == sizeof(uint32_t)) {
-    transpose_panels<uint32_t>(rows, panel, packed);
+void pack_panel(const void* rows, int64_t depth, std::size_t element, const Panels& panels,
+                void* to) {
+  const int64_t words = depth / panels.together;
+  if (element * static_cast<std::size_t>(panels.together) == sizeof(uint32_t)) {
+    transpose(static_cast<const uint32_t*>(rows), panels.panel, words, static_cast<uint32_t*>(to));
   } else {
-    TORCH_INTERNAL_ASSERT(rows.element_size() * together == sizeof(uint16_t));
-    transpose_panels<uint16_t>(rows, panel, packed);
+    TORCH_INTERNAL_ASSERT(element * static_cast<std::size_t>(panels.together) == sizeof(uint16_t));
+    transpose(static_cast<const uint16_t*>(rows), panels.panel, words, static_cast<uint16_t*>(to));
   }
+}
+
+at::Tensor in_panels(const at::Tensor& matrix, const Panels& panels) {
+  const at::Tensor rows = matrix.contiguous();
+  const int64_t depth = rows.size(1);
+  at::Tensor packed = at::empty(panels.shape(rows.size(0), depth), rows.options());
+  const std::size_t element = rows.element_size();
+  const std::size_t bytes = static_cast<std::size_t>(panels.panel * depth) * element;
+  const auto* from = static_cast<const std::byte*>(rows.const_data_ptr());
+  auto* to = static_cast<std::byte*>(packed.mutable_data_ptr());
+  at::parallel_for(0, packed.size(0), 1, [&](int64_t begin, int64_t end) {
+    for (auto p = static_cast<std::size_t>(begin); p < static_cast<std::size_t>(end); ++p)
+      pack_panel(from + p * bytes, depth, element, panels, to + p * bytes);
+  });
   return packed;
 }
 

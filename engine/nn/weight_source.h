@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "nn/panels.h"
+
 namespace normalcrafter {
 
 /// Implemented by model/weights over safetensors files, by tests over maps of tensors.
@@ -16,6 +18,12 @@ class WeightSource {
   /// The tensor `name` as `dtype`, in host memory, contiguous and owned by the caller. Throws Error
   /// InvalidModel naming it when it is missing or not of `shape`.
   virtual at::Tensor get(const std::string& name, at::IntArrayRef shape, at::ScalarType dtype) = 0;
+  /// The same tensor in panels, its first dimension being the rows. Overridden where that spares
+  /// passes over the memory.
+  virtual at::Tensor get_in_panels(const std::string& name, at::IntArrayRef shape,
+                                   at::ScalarType dtype, const Panels& panels) {
+    return in_panels(get(name, shape, dtype).flatten(1), panels);
+  }
   /// Marks `name` as known but not needed (a parameter that cannot change the result), after
   /// checking its shape; it is not read.
   virtual void skip(const std::string& name, at::IntArrayRef shape) = 0;
@@ -41,6 +49,11 @@ class Weights {
   /// On the host, in the compute dtype.
   at::Tensor get(const std::string& name, at::IntArrayRef shape) const {
     return source_->get(prefix_ + name, shape, source_->dtype());
+  }
+  /// On the host, in the compute dtype, in panels.
+  at::Tensor get_in_panels(const std::string& name, at::IntArrayRef shape,
+                           const Panels& panels) const {
+    return source_->get_in_panels(prefix_ + name, shape, source_->dtype(), panels);
   }
   /// On the host, in float32: for parameters that are folded into others before they are rounded.
   at::Tensor get_float(const std::string& name, at::IntArrayRef shape) const {

@@ -330,20 +330,24 @@ void run(Arguments&&... arguments) {
   Run<Tiles>(tiles).compute();
 }
 
+Panels panels() {
+  return {.panel = cpu::winograd_kernels().panel};
+}
+
 // [out, in, taps...] -> [out/panel, in * taps, panel]
 at::Tensor packed_panels(const at::Tensor& weight) {
-  return in_panels(weight.flatten(1), cpu::winograd_kernels().panel);
+  return in_panels(weight.flatten(1), panels());
 }
 
 }  // namespace
 
-bool winograd_suits(const at::Tensor& weight) {
-  if (!weight.is_cpu()) return false;
+bool winograd_suits(at::ScalarType dtype, at::Device device, int64_t out, int64_t in) {
+  if (!device.is_cpu()) return false;
   const auto& kernels = cpu::winograd_kernels();
-  if (weight.size(0) % kernels.panel != 0 || weight.size(1) % kernels.lanes != 0) return false;
-  if (weight.scalar_type() == at::kFloat) return true;
+  if (out % kernels.panel != 0 || in % kernels.lanes != 0) return false;
+  if (dtype == at::kFloat) return true;
   // With AMX, direct bfloat16 is several times faster than anything in float32.
-  return weight.scalar_type() == at::kBFloat16 && !cpu_has_bfloat16_matrix_units();
+  return dtype == at::kBFloat16 && !cpu_has_bfloat16_matrix_units();
 }
 
 int64_t winograd_tile(at::ScalarType dtype, int64_t height, int64_t width, int64_t weights) {
@@ -360,12 +364,15 @@ int64_t winograd_tile(at::ScalarType dtype, int64_t height, int64_t width, int64
   return best;
 }
 
-bool winograd_temporal_suits(const at::Tensor& weight) {
-  return weight.scalar_type() == at::kFloat && winograd_suits(weight);
+bool winograd_temporal_suits(at::ScalarType dtype, at::Device device, int64_t channels) {
+  return dtype == at::kFloat && winograd_suits(dtype, device, channels, channels);
 }
 
 WinogradConv::WinogradConv(const at::Tensor& weight, const at::Tensor& bias)
     : packed_(packed_panels(weight)), bias_(bias) {}
+
+WinogradConv::WinogradConv(const Weights& weights, int64_t out, int64_t in, const at::Tensor& bias)
+    : packed_(weights.get_in_panels("weight", {out, in, 3, 3}, panels())), bias_(bias) {}
 
 at::Tensor WinogradConv::operator()(const at::Tensor& x, const at::Tensor& residual) const {
   at::Tensor y = at::empty({x.size(0), x.size(1), x.size(2), bias_.size(0)}, x.options());

@@ -10,14 +10,15 @@
 #include <ATen/ATen.h>
 
 #include "nn/parameters.h"
+#include "nn/weight_source.h"
 
 namespace normalcrafter {
 
-/// Whether a 3x3 layer with such weights [out, in, 3, 3] can and should be computed this way here.
-bool winograd_suits(const at::Tensor& weight);
-/// The same for a temporal layer's [out, in, 3]: in float32 only, since halving the multiplications
-/// does not make up for leaving the bfloat16 instructions.
-bool winograd_temporal_suits(const at::Tensor& weight);
+/// Whether a 3x3 layer with weights of that type there can and should be computed this way.
+bool winograd_suits(at::ScalarType dtype, at::Device device, int64_t out, int64_t in);
+/// The same for a temporal layer: in float32 only, since halving the multiplications does not make
+/// up for leaving the bfloat16 instructions.
+bool winograd_temporal_suits(at::ScalarType dtype, at::Device device, int64_t channels);
 
 /// The side of the output tiles in which a layer of so many weights (in * out) computes a picture
 /// of that size: 4 or, in bfloat16 where that saves products, 6 or 8. A tile takes (side + 2)^2
@@ -28,6 +29,8 @@ class WinogradConv {
  public:
   /// weight [out, in, 3, 3], float32 or bfloat16, on the CPU; bias float32 [out].
   WinogradConv(const at::Tensor& weight, const at::Tensor& bias);
+  /// Reads "weight" [out, in, 3, 3].
+  WinogradConv(const Weights& weights, int64_t out, int64_t in, const at::Tensor& bias);
 
   /// x [T, H, W, in] contiguous -> [T, H, W, out], zero-padded by 1, plus `residual`, of the
   /// output's shape, if it is defined.

@@ -24,6 +24,8 @@ class FrameRun {
 
   /// Adds the next frames: batch [n,...], copied.
   void append(const at::Tensor& batch);
+  /// Adds the last frame's tensor so many times more, copied.
+  void repeat_last(std::int64_t count);
   /// Replaces the frames from `first` on: batch [n,...], copied.
   void overwrite(std::int64_t first, const at::Tensor& batch);
   /// [n,...], contiguous, in memory of its own: matrix kernels may round differently with the

@@ -235,21 +235,35 @@ void StreamSession::encode(Stage stage, const std::vector<Window>& windows, Fram
                            const Network& network) {
   in_stage(stage, fresh_frames(windows), [&] {
     for (const Window& window : windows) {
-      const FrameRange fresh = window.fresh_frames();
-      for (std::int64_t begin = fresh.begin; begin < fresh.end;)
+      const FrameRange pictured = pictured_frames(window);
+      for (std::int64_t begin = pictured.begin; begin < pictured.end;)
         begin = encode_batch(stage, window, begin, results, network).end;
+      repeat_last(stage, window.frames.end - pictured.end, results);
       finite_.settle();
     }
   });
 }
 
-// A batch of the window's fresh frames from `begin` on. Which frames share one changes rounding
+FrameRange StreamSession::pictured_frames(const Window& window) const {
+  const FrameRange fresh = window.fresh_frames();
+  return {fresh.begin, std::min(fresh.end, clip_->frames)};
+}
+
+// Past the clip's end its last frame stands in: what was made of it serves for all of them.
+void StreamSession::repeat_last(Stage stage, std::int64_t count, FrameRun& results) {
+  if (count == 0) return;
+  results.repeat_last(count);
+  count_live();
+  advance(stage, count);
+}
+
+// A batch of the window's pictured frames from `begin` on. Which frames share one changes rounding
 // only, so where memory runs out half as many are tried: once.
 FrameRange StreamSession::encode_batch(Stage stage, const Window& window, std::int64_t begin,
                                        FrameRun& results, const Network& network) {
   int& chunk = stage == Stage::Clip ? clip_chunk_ : encode_chunk_;
   const auto batch_now = [&] {
-    return FrameRange{begin, std::min(begin + chunk, window.fresh_frames().end)};
+    return FrameRange{begin, std::min(begin + chunk, pictured_frames(window).end)};
   };
   checkpoint_.check();
   std::optional<at::Tensor> result = tried(stage, batch_now(), network);
@@ -283,11 +297,10 @@ std::optional<at::Tensor> StreamSession::tried(Stage stage, FrameRange batch,
   return std::nullopt;
 }
 
-// Past the clip's end its last frame stands in.
 at::Tensor StreamSession::pictures(FrameRange range) const {
   std::vector<at::Tensor> frames;
   for (std::int64_t i = range.begin; i < range.end; ++i)
-    frames.push_back(clip_->pictures[std::min(i, clip_->frames - 1)]);
+    frames.push_back(clip_->pictures[i]);
   return clip_->reader.batch(frames);
 }
 

@@ -79,6 +79,8 @@ class StreamSession final : public Session {
   void run_round(const std::vector<Window>& windows, const std::vector<FrameRange>& chunks);
   void encode(Stage stage, const std::vector<Window>& windows, FrameRun& results,
               const Network& network);
+  FrameRange pictured_frames(const Window& window) const;
+  void repeat_last(Stage stage, std::int64_t count, FrameRun& results);
   FrameRange encode_batch(Stage stage, const Window& window, std::int64_t begin, FrameRun& results,
                           const Network& network);
   std::optional<at::Tensor> tried(Stage stage, FrameRange batch, const Network& network);

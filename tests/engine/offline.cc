@@ -74,34 +74,34 @@ at::Tensor resized(const at::Tensor& clip, const Sides& sides) {
   return at::_upsample_bicubic2d_aa(clip, {sides.height, sides.width}, false).clamp(0, 1);
 }
 
-// [length,3,H,W]: the networks' input for every frame of the plan.
-at::Tensor networks_input(const std::vector<at::Tensor>& frames, const Sides& sides,
-                          std::int64_t length) {
+// [N,3,H,W]: the networks' input for every frame.
+at::Tensor networks_input(const std::vector<at::Tensor>& frames, const Sides& sides) {
   std::vector<at::Tensor> images;
   for (const at::Tensor& frame : frames) images.push_back(scaled(frame));
   at::Tensor clip = at::stack(images);
   if (clip.size(2) != sides.height || clip.size(3) != sides.width) clip = resized(clip, sides);
-  clip = at::constant_pad_nd(
+  return at::constant_pad_nd(
       clip, {sides.left, sides.right_left - sides.left, sides.top, sides.below_top - sides.top},
       1.0);
-  std::vector<at::Tensor> extended = {clip};
-  for (std::int64_t i = clip.size(0); i < length; ++i) extended.push_back(clip.slice(0, -1));
-  return at::cat(extended);
 }
 
-// Batches end at every window's end and at every `chunk` frames from the last such end.
+// The last frame's result stands for those that repeat it. Batches end at every
+// window's end and at every `chunk` frames from the last such end.
 template <typename Network>
 at::Tensor in_batches(const at::Tensor& clip, const Plan& plan, std::int64_t window, int chunk,
                       Network network) {
+  const std::int64_t frames = clip.size(0);
   std::vector<at::Tensor> results;
   std::int64_t first = 0;
   for (const std::int64_t start : plan.starts) {
-    while (first < start + window) {
-      const std::int64_t last = std::min(first + chunk, start + window);
+    const std::int64_t end = std::min(start + window, frames);
+    while (first < end) {
+      const std::int64_t last = std::min(first + chunk, end);
       results.push_back(network(clip.slice(0, first, last).clone()));
       first = last;
     }
   }
+  for (std::int64_t i = frames; i < plan.length; ++i) results.push_back(results.back().slice(0, -1));
   return at::cat(results);
 }
 
@@ -164,7 +164,7 @@ at::Tensor offline_predictions(Stages& stages, const std::vector<at::Tensor>& fr
   const auto count = static_cast<std::int64_t>(frames.size());
   const Plan plan = plan_windows(count, options);
   const Sides sides = sides_of(frames[0].size(0), frames[0].size(1), stages, options);
-  const at::Tensor clip = networks_input(frames, sides, plan.length);
+  const at::Tensor clip = networks_input(frames, sides);
   stages.load(kCheckpoint, {});
   at::Tensor embeddings, latents;
   {

@@ -111,6 +111,51 @@ TEST_P(EveryInstructionSet, MultipliesByTheGelu) {
   }
 }
 
+TEST_P(EveryInstructionSet, ActivatesExtremesAndNothingBeyondTheEnd) {
+  constexpr float kUntouched = 1234;
+  const Floats values = {-1e30F, -200, -88.5F, -87.5F, -3.9F, -0.0F, 1e-30F, 3.9F, 88.5F, 1e30F};
+  Floats x;  // longer than a vector, and no multiple of one
+  for (int i = 0; i < 21; ++i) x.push_back(values[i % values.size()]);
+  x.push_back(NAN);
+  const std::size_t count = x.size();
+  const Floats zeros(count, 0);
+  const Floats ones(count, 1);
+  Floats silu(count + 1, kUntouched);
+  kernels().f32.normalize(x.data(), silu.data(), 1, static_cast<std::int64_t>(count), zeros.data(),
+                          ones.data(), zeros.data(), true);
+  Floats gelu = x;
+  gelu.push_back(kUntouched);
+  kernels().f32.gelu(gelu.data(), static_cast<std::int64_t>(count));
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    const double v = x[i];
+    // Far below zero the bounded exponential leaves 1e-38 of the value in place of nothing.
+    EXPECT_NEAR(silu[i], v / (1 + std::exp(-v)), 1e-6 * std::abs(v)) << v;
+    EXPECT_NEAR(gelu[i], v * 0.5 * (1 + std::erf(v / std::sqrt(2.0))), 1e-6 * std::abs(v)) << v;
+  }
+  EXPECT_TRUE(std::isnan(silu[count - 1]));
+  EXPECT_TRUE(std::isnan(gelu[count - 1]));
+  EXPECT_EQ(silu[count], kUntouched);
+  EXPECT_EQ(gelu[count], kUntouched);
+}
+
+TEST_P(EveryInstructionSet, RoundsActivationsToBfloat16) {
+  constexpr int kWidth = 21;
+  const Floats wide = noise(kWidth, 3);
+  std::vector<BFloat16Bits> x;
+  for (const float value : wide)
+    x.push_back(static_cast<BFloat16Bits>(std::bit_cast<std::uint32_t>(value) >> 16));
+  const auto as_double = [](BFloat16Bits bits) {
+    return static_cast<double>(std::bit_cast<float>(std::uint32_t{bits} << 16));
+  };
+  std::vector<BFloat16Bits> y = x;
+  kernels().bf16.gelu(y.data(), kWidth);
+  for (int i = 0; i < kWidth; ++i) {
+    const double v = as_double(x[i]);
+    const double expected = v * 0.5 * (1 + std::erf(v / std::sqrt(2.0)));
+    EXPECT_NEAR(as_double(y[i]), expected, std::abs(expected) / 256 + 1e-6) << v;
+  }
+}
+
 TEST_P(EveryInstructionSet, MultipliesAnyNumberOfRowsFromABiasOrOnTopOfASum) {
   constexpr int kDepth = 23;
   const int panel = gemm().panel;

@@ -170,7 +170,7 @@ TEST(WinogradConv, EqualsDirectConvolutionOverShapesAndChannels) {
       const at::Tensor x = noise({shape[0], shape[1], shape[2], in});
       const at::Tensor weight = noise({out, in, 3, 3}) / std::sqrt(9.0 * static_cast<double>(in));
       const at::Tensor bias = noise({out});
-      ASSERT_TRUE(winograd_suits(weight));
+      ASSERT_TRUE(winograd_suits(weight.scalar_type(), at::kCPU, out, in));
       const at::Tensor expected = reference_conv(x, weight, bias);
       const WinogradConv conv(weight, bias);
       EXPECT_LT(relative_rms(conv(x), expected), kWinogradError)

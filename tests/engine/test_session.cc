@@ -348,6 +348,21 @@ TEST(Session, TakesSeveralWindowsThroughEachNetworkInOneVisit) {
   EXPECT_EQ(fixture.session->stats().windows, 3U);
 }
 
+TEST(Session, ShowsTheLastFrameToTheEncodersOnceHoweverOftenItIsRepeated) {
+  for (const TailMode tail : {TailMode::Anchored, TailMode::Repeat}) {
+    SessionOptions options = small_options();  // windows of 4
+    options.tail_mode = tail;
+    Fixture fixture(options);
+    std::array<std::int64_t, kStageCount> frames = {};
+    fixture.stages->on_result = [&](Stage stage, int, at::Tensor& result) {
+      frames[int(stage)] += result.size(0);
+    };
+    fixture.run(random_clip(1, 1, 1, 1));
+    const std::array<std::int64_t, kStageCount> expected = {0, 1, 1, 4, 1};
+    EXPECT_EQ(frames, expected);
+  }
+}
+
 TEST(Session, TreatsEachOfTwoClipsAsIfAlone) {
   const SessionOptions options = small_options();
   const Clip first = random_clip(9, 2, 3, 1), second = random_clip(6, 4, 1, 2);
