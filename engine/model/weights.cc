@@ -177,7 +177,8 @@ at::Tensor SafetensorsWeights::get_in_panels(const std::string& name, at::IntArr
   const bool counts = first_use(name);
   const std::int64_t count = result.size(0);
   const auto bytes = static_cast<std::int64_t>(tensor.entry->bytes) / count;
-  const std::int64_t piece = std::max(static_cast<std::int64_t>(kPieceBytes) / bytes, std::int64_t{1});
+  const std::int64_t piece =
+      std::max(static_cast<std::int64_t>(kPieceBytes) / bytes, std::int64_t{1});
   for (std::int64_t first = 0; first < count; first += piece) {
     checkpoint_.check();
     const std::int64_t end = std::min(first + piece, count);

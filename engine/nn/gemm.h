@@ -19,7 +19,8 @@ bool gemm_suits(at::ScalarType dtype, at::Device device, int64_t out, int64_t in
 
 class PackedMatrix {
  public:
-  /// Reads "weight" [out, in] of each, for which gemm_suits() holds; their outputs lie side by side.
+  /// Reads "weight" [out, in] of each, for which gemm_suits() holds; their outputs lie side by
+  /// side.
   PackedMatrix(const std::vector<Weights>& layers, int64_t out, int64_t in);
   /// x [..., in] of the weight's type -> x times the weight's transpose [..., out], plus bias
   /// [out], float32, if it is defined. Sums in float32.

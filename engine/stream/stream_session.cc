@@ -299,8 +299,7 @@ std::optional<at::Tensor> StreamSession::tried(Stage stage, FrameRange batch,
 
 at::Tensor StreamSession::pictures(FrameRange range) const {
   std::vector<at::Tensor> frames;
-  for (std::int64_t i = range.begin; i < range.end; ++i)
-    frames.push_back(clip_->pictures[i]);
+  for (std::int64_t i = range.begin; i < range.end; ++i) frames.push_back(clip_->pictures[i]);
   return clip_->reader.batch(frames);
 }
 

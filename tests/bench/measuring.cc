@@ -46,19 +46,14 @@ at::Tensor UnkeptWeights::get(const std::string& name, at::IntArrayRef shape,
 
 Methods methods_in(at::ScalarType dtype) {
   return {.element_size = static_cast<int>(c10::elementSize(dtype)),
-          .winograd =
-              [=](int in, int out) {
-                return winograd_suits(dtype, at::kCPU, out, in);
-              },
+          .winograd = [=](int in, int out) { return winograd_suits(dtype, at::kCPU, out, in); },
           .winograd_tile =
               [=](const Grid& grid, int in, int out) {
                 return static_cast<int>(
                     winograd_tile(dtype, grid.height, grid.width, int64_t{in} * out));
               },
           .temporal_winograd =
-              [=](int channels) {
-                return winograd_temporal_suits(dtype, at::kCPU, channels);
-              }};
+              [=](int channels) { return winograd_temporal_suits(dtype, at::kCPU, channels); }};
 }
 
 double seconds_of(const std::function<void()>& work) {

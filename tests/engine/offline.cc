@@ -101,7 +101,8 @@ at::Tensor in_batches(const at::Tensor& clip, const Plan& plan, std::int64_t win
       first = last;
     }
   }
-  for (std::int64_t i = frames; i < plan.length; ++i) results.push_back(results.back().slice(0, -1));
+  for (std::int64_t i = frames; i < plan.length; ++i)
+    results.push_back(results.back().slice(0, -1));
   return at::cat(results);
 }
 

@@ -18,8 +18,8 @@ double resident_megabytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
 }
 
-// malloc() keeps and gives back what it likes, by some megabytes from window to window. Means of many
-// windows show what grows, even one small frame in each.
+// malloc() keeps and gives back what it likes, by some megabytes from window to window. Means of
+// many windows show what grows, even one small frame in each.
 TEST(LongClip, NeedsNoMoreMemoryInItsLast300FramesThanInItsFirst) {
   const test::TinyModel model;
   SessionOptions options;
