@@ -160,6 +160,11 @@ void Worker::begin_flush() {
   calm_.notify_all();
 }
 
+bool Worker::is_flushing() const {
+  const Lock lock(mutex_);
+  return flushing_;
+}
+
 void Worker::forget_queued() {
   std::deque<EventPtr> events;
   {

@@ -106,6 +106,7 @@ class Worker {
   /// `forward` runs before frames are taken again.
   template <typename Forward>
   bool end_flush(Forward forward) {
+    if (!is_flushing()) begin_flush();  // a stop without a start
     forget_queued();
     const bool forwarded = forward();
     resume();
@@ -148,6 +149,7 @@ class Worker {
   std::deque<EventPtr> take_events(Lock& held);
   void store(std::deque<EventPtr> events);
   bool drop_oldest(Lock& held);
+  bool is_flushing() const;
   void forget_queued();
   void resume();
   bool blocked() const { return stopping_ || flushing_; }

@@ -88,6 +88,38 @@ TEST_F(WeightsTest, TensorsLargerThanTheConversionBufferAreConvertedWhole) {
   EXPECT_TRUE(at::equal(weights.get("w", {5'000'011}, at::kBFloat16), stored.to(at::kBFloat16)));
 }
 
+TEST_F(WeightsTest, PanelsAreThoseThatPackingTheWholeTensorGives) {
+  for (const auto source : {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble}) {
+    const at::Tensor stored = at::randn({96, 14, 3, 3}, at::kDouble).to(source);
+    auto weights = open({{"padding", at::zeros({1}, at::kHalf)}, {"w", stored}});
+    for (const auto target : {at::kFloat, at::kBFloat16}) {
+      for (const Panels& panels : {Panels{8, 1}, Panels{32, 1}, Panels{32, 2}}) {
+        if (target == at::kFloat && panels.together == 2) continue;
+        const at::Tensor read = weights.get_in_panels("w", {96, 14, 3, 3}, target, panels);
+        EXPECT_TRUE(at::equal(read, in_panels(stored.to(target).flatten(1), panels)))
+            << source << " to " << target << ", panels of " << panels.panel;
+      }
+    }
+  }
+}
+
+TEST_F(WeightsTest, PanelsOfALargeTensorReportProgressAndCanBeCancelled) {
+  const at::Tensor stored = at::randn({2048, 4096}).to(at::kBFloat16);
+  std::vector<std::uint64_t> steps;
+  auto weights =
+      open({{"w", stored}}, [&](std::uint64_t done, std::uint64_t) { steps.push_back(done); });
+  const auto read = [&] { return weights.get_in_panels("w", {2048, 4096}, at::kFloat, {16}); };
+  EXPECT_TRUE(at::equal(read(), in_panels(stored.to(at::kFloat), {16})));
+  EXPECT_GT(steps.size(), 1U);
+  EXPECT_EQ(steps.back(), 16U << 20);
+  EXPECT_TRUE(weights.unused().empty());
+
+  auto others = open({{"w", stored}}, [&](auto, auto) { cancelled_ = true; });
+  expect_error(ErrorCode::Cancelled, [&] {
+    others.get_in_panels("w", {2048, 4096}, at::kFloat, {16});
+  });
+}
+
 TEST_F(WeightsTest, ScalarsAndEmptyTensorsAreRead) {
   auto weights = open(
       {{"scalar", at::scalar_tensor(2.5, at::kHalf)}, {"none", at::empty({0, 3}, at::kFloat)}});
@@ -187,12 +219,26 @@ TEST_F(WeightsTest, CancellingTakesEffectWithinALargeTensor) {
 }
 
 TEST_F(WeightsTest, AFileTruncatedBetweenOpenAndGetIsAnError) {
-  auto weights = open({{"w", at::zeros({100'000})}});
+  auto weights = open({{"w", at::zeros({400, 250})}});
   ASSERT_EQ(::truncate(path_.c_str(), 4096), 0);
   expect_error(
-      ErrorCode::OpenRead, [&] { weights.get("w", {100'000}, at::kFloat); }, path_, "shrunk");
+      ErrorCode::OpenRead,
+      [&] {
+        weights.get("w", {400, 250}, at::kFloat);
+      },
+      path_, "shrunk");
   expect_error(
-      ErrorCode::OpenRead, [&] { weights.get("w", {100'000}, at::kHalf); }, path_, "shrunk");
+      ErrorCode::OpenRead,
+      [&] {
+        weights.get("w", {400, 250}, at::kHalf);
+      },
+      path_, "shrunk");
+  expect_error(
+      ErrorCode::OpenRead,
+      [&] {
+        weights.get_in_panels("w", {400, 250}, at::kFloat, {8});
+      },
+      path_, "shrunk");
 }
 
 /// Shards written to a directory, as directory.h hands them over.

@@ -264,6 +264,17 @@ TEST_F(FlushTest, AStopWithoutAStartAndTwoStartsDoNoHarm) {
   expect_clean_clip();
 }
 
+TEST_F(FlushTest, AStopWithoutAStartWhileTheNetworkRuns) {
+  controls().block_windows = true;
+  play();
+  push_frames(0, 14);
+  ASSERT_TRUE(eventually([] { return controls().in_window == 1; }));
+  EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+  send_segment();
+  controls().block_windows = false;
+  expect_clean_clip();
+}
+
 TEST_F(FlushTest, ManyTimesInARow) {
   controls().jitter_ms = 3;
   play();
