@@ -200,7 +200,7 @@ bool SafetensorsWeights::first_use(const std::string& name) {
 
 void SafetensorsWeights::skip(const std::string& name, at::IntArrayRef shape) {
   const auto& tensor = use(name, shape);
-  if (used_.insert(name).second) advance(tensor.entry->bytes);
+  if (first_use(name)) advance(tensor.entry->bytes);
 }
 
 void SafetensorsWeights::read_converted(const ComponentTensors::Tensor& tensor,

@@ -35,16 +35,16 @@ at::Tensor plus(at::Tensor y, const at::Tensor& residual) {
 
 Conv2d::Conv2d(const Weights& weights, const Shape& shape, const at::Tensor& extra_bias)
     : stride_(shape.stride), padding_(shape.padding) {
-  bias_ = folded_bias(weights, shape.out, extra_bias);
+  const at::Tensor bias = folded_bias(weights, shape.out, extra_bias);
   const bool suits = winograd_suits(weights.dtype(), weights.device(), shape.out, shape.in);
   if (suits && shape.kernel == 3 && stride_ == 1 && padding_ == 1) {
-    winograd_.emplace(weights, shape.out, shape.in, bias_);
-    bias_.reset();
+    winograd_.emplace(weights, shape.out, shape.in, bias);
     return;
   }
-  weight_ = folded_weight(weights, {shape.out, shape.in, shape.kernel, shape.kernel}, {})
+  weight_ = weights.get("weight", {shape.out, shape.in, shape.kernel, shape.kernel})
+                .to(weights.device())
                 .contiguous(at::MemoryFormat::ChannelsLast);
-  bias_ = bias_.to(weights.dtype());
+  bias_ = bias.to(weights.dtype());
 }
 
 at::Tensor Conv2d::operator()(const at::Tensor& x, const at::Tensor& residual) const {

@@ -25,8 +25,9 @@ struct Window {
   FrameRange frames;        ///< may run past the clip's last frame, which is repeated then
   std::int64_t fresh = 0;   ///< the first frame that no earlier window had: the previous one's end
 
-  /// Frames to encode for this window. Batches are cut from here, so that they depend on the
-  /// windows alone and not on how the frames arrive.
+  /// Frames whose encodings this window brings; those past the clip's last frame are its copies.
+  /// Batches are cut from here, so that they depend on the windows alone and not on how the frames
+  /// arrive.
   FrameRange fresh_frames() const { return {fresh, frames.end}; }
   FrameRange overlap() const { return {frames.begin, fresh}; }
   friend bool operator==(const Window&, const Window&) = default;

@@ -85,8 +85,8 @@ at::Tensor networks_input(const std::vector<at::Tensor>& frames, const Sides& si
       1.0);
 }
 
-// The last frame's result stands for those that repeat it. Batches end at every
-// window's end and at every `chunk` frames from the last such end.
+// The last frame's result stands for those that repeat it. Batches end at every window's end and at
+// every `chunk` frames from the last such end.
 template <typename Network>
 at::Tensor in_batches(const at::Tensor& clip, const Plan& plan, std::int64_t window, int chunk,
                       Network network) {

@@ -352,8 +352,6 @@ INSTANTIATE_TEST_SUITE_P(Types, LinearOf, ::testing::Values(at::kFloat, at::kBFl
                          [](const auto& of) { return std::string(c10::toString(of.param)); });
 
 TEST_P(LinearOf, TakesAViewAndDoesNotDependOnTheNumberOfThreads) {
-  if (!gemm_suits(GetParam(), at::kCPU, 192, 96))
-    GTEST_SKIP() << "ATen multiplies this type on this processor, and promises no bits";
   RandomWeights weights(GetParam());
   const Linear layer(Weights(weights), 96, 192);
   // Views that begin at an odd element too.
@@ -365,7 +363,10 @@ TEST_P(LinearOf, TakesAViewAndDoesNotDependOnTheNumberOfThreads) {
   const at::Tensor three = layer(x);
   at::set_num_threads(threads);
   EXPECT_TRUE(at::equal(one, three));
-  EXPECT_TRUE(at::equal(one, layer(x.contiguous())));
+  // ATen, which multiplies types that the engine's kernels do not, may round a copy otherwise.
+  if (gemm_suits(GetParam(), at::kCPU, 192, 96)) {
+    EXPECT_TRUE(at::equal(one, layer(x.contiguous())));
+  }
 }
 
 TEST(SelfAttention, BFloat16DiffersByItsOwnRoundingOnly) {
