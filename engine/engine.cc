@@ -6,6 +6,7 @@
 #include <string>
 
 #include "model/loaded_model.h"
+#include "stream/faults.h"
 #include "stream/stream_session.h"
 
 namespace normalcrafter {
@@ -23,6 +24,12 @@ class TorchEngine final : public Engine {
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::OutOfMemory,
                   "out of memory while opening the model in " + options.directory);
+    } catch (const c10::Error& error) {
+      const std::string why = error.what_without_backtrace();
+      // A device that is full, busy or broken is not the model's fault.
+      if (fault_of(why) != Fault::Other) rethrow_as_error(Stage::Load);
+      throw Error(ErrorCode::InvalidModel,
+                  "cannot open the model in " + options.directory + ": " + why);
     } catch (const std::exception& error) {
       throw Error(ErrorCode::InvalidModel,
                   "cannot open the model in " + options.directory + ": " + error.what());

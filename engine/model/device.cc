@@ -1,5 +1,6 @@
 #include "model/device.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -71,11 +72,41 @@ at::Device cuda_device(const std::string& name, int index) {
   return {at::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
+// LibTorch's kernels and the engine's own are each made for a list of architectures. What else
+// fails here, such as a device that is full, fails again where it is used, and is told there.
+std::string why_kernels_do_not_run(const at::Device& device) {
+  std::string why;
+  try {
+    const at::Tensor x = at::ones({1, 8}, at::TensorOptions(device).dtype(at::kFloat));
+    if constexpr (cuda::kCompiled) cuda::geglu(x);
+    x.sum().item<float>();
+  } catch (const c10::Error& error) {
+    why = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  return mentions(why, "no kernel image") ? why : "";
+}
+
+at::Device automatic_device(const LogFunction& log) {
+  if (!c10::impl::hasDeviceGuardImpl(at::kCUDA)) return at::kCPU;
+  const at::Device first(at::kCUDA, 0);
+  const bool any = cuda_devices() > 0;
+  const std::string why = any ? why_kernels_do_not_run(first) : reason_without_device();
+  if (any && why.empty()) return first;
+  // Without a driver nobody expects a GPU to be used.
+  const bool expected = !any && mentions(why, "no NVIDIA driver");
+  if (log)
+    log(expected ? LogLevel::Info : LogLevel::Warning,
+        "device=auto takes the CPU: " + why.substr(0, why.find('\n')));
+  return at::kCPU;
+}
+
 }  // namespace
 
-at::Device resolve_device(const std::string& name) {
+at::Device resolve_device(const std::string& name, const LogFunction& log) {
   if (name == "cpu") return at::kCPU;
-  if (name == "auto") return cuda_devices() > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  if (name == "auto") return automatic_device(log);
   if (name == "cuda") return cuda_device(name, 0);
   if (name.starts_with("cuda:")) return cuda_device(name, parse_index(name));
   throw Error(ErrorCode::Settings,
@@ -166,6 +197,7 @@ void give_back_cached_memory(const at::Device& device) noexcept {
   try {
     at::DeviceAllocator* const allocator = at::getDeviceAllocator(device.type());
     if (allocator->initialized()) allocator->emptyCache();
+    at::getHostAllocator(device.type())->empty_cache();
   } catch (const std::exception&) {
     // A device that has failed tells so where it is used.
   }

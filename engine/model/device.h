@@ -10,9 +10,11 @@
 
 namespace normalcrafter {
 
-/// "auto" (the first CUDA device if there is one, else the CPU), "cpu", "cuda", "cuda:N" -> device.
-/// Throws Error Settings for another text and DeviceUnavailable for a device that is not here.
-at::Device resolve_device(const std::string& name);
+/// "auto" (the first CUDA device if there is one that this build's kernels run on, else the CPU),
+/// "cpu", "cuda", "cuda:N" -> device. `log` is told why "auto" took the CPU where LibTorch has
+/// CUDA. Throws Error Settings for another text and DeviceUnavailable for a device that is not
+/// here.
+at::Device resolve_device(const std::string& name, const LogFunction& log = {});
 
 /// Why `name` cannot be had when no CUDA device is usable, and what to do. `built`: LibTorch has
 /// CUDA; `reason`: what LibTorch says when it is asked for the device nevertheless, or "".

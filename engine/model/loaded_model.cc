@@ -3,6 +3,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "nn/cpu_features.h"
 #include "nn/tensor_pool.h"
 #include "normalcrafter/error.h"
+#include "stream/faults.h"
 
 namespace normalcrafter {
 namespace {
@@ -297,7 +299,9 @@ Residency LoadedModel::mode() const noexcept {
 
 std::shared_ptr<void> LoadedModel::enter(Stage stage, const Checkpoint& checkpoint) {
   lock_.lock(checkpoint);
-  std::shared_ptr<void> scope(nullptr, [this, stage](void*) { leave(stage); });
+  std::shared_ptr<void> scope(nullptr, [this, stage, before = std::uncaught_exceptions()](void*) {
+    leave(stage, std::uncaught_exceptions() > before);
+  });
   if (residency_) {
     move_to_device(stage, checkpoint);
     return scope;
@@ -313,8 +317,9 @@ void LoadedModel::move_to_device(Stage stage, const Checkpoint& checkpoint) {
   const c10::InferenceMode inference;
   const ResidencyPlan plan = plan_residency(request());
   plan_ = to_string(plan);
-  residency_->device().take_peak();
   residency_->enter(plan, stage);
+  residency_->device().take_peak();  // from here on: the network before has left by now
+  was_short_ = false;
 }
 
 ResidencyRequest LoadedModel::request() const {
@@ -329,10 +334,10 @@ ResidencyRequest LoadedModel::request() const {
   return request;
 }
 
-void LoadedModel::leave(Stage stage) noexcept {
-  if (residency_)
-    measure(stage);
-  else if (staged())
+void LoadedModel::leave(Stage stage, bool failed) noexcept {
+  if (residency_) {
+    if (!failed && !was_short_) measure(stage);
+  } else if (staged())
     drop(stage);
   lock_.unlock();
   // After unlocking: a request that comes while this thread leaves must not be lost.
@@ -373,7 +378,9 @@ at::Tensor LoadedModel::with_room(Compute&& compute) {
   if (!residency_) return compute();
   try {
     return compute();
-  } catch (const c10::OutOfMemoryError&) {
+  } catch (const std::exception&) {
+    if (!is_out_of_memory(std::current_exception())) throw;
+    was_short_ = true;
     if (!residency_->drop_prefetched()) throw;
   }
   return compute();
@@ -412,7 +419,7 @@ std::shared_ptr<LoadedModel> open_shared_model(const ModelOptions& options,
   static std::mutex mutex;
   static std::map<Key, std::weak_ptr<LoadedModel>> models;
 
-  const at::Device device = resolve_device(options.device);
+  const at::Device device = resolve_device(options.device, log);
   const at::ScalarType dtype = resolve_dtype(options.dtype, device);
   const Key key{canonical(options.directory),
                 options.base_directory.empty() ? "" : canonical(options.base_directory),

@@ -70,9 +70,9 @@ class LoadedModel final : public Model, public Stages {
              const BlockBuilt& built);
   void drop(Stage stage) noexcept;
   void drop_all_but(Stage stage) noexcept;
-  void drop_all() noexcept;          // and gives the device's memory back
-  void leave(Stage stage) noexcept;  // the end of an enter() scope
-  Residency mode() const noexcept;   // what the users want together
+  void drop_all() noexcept;                       // and gives the device's memory back
+  void leave(Stage stage, bool failed) noexcept;  // the end of an enter() scope
+  Residency mode() const noexcept;                // what the users want together
   bool staged() const noexcept { return mode() != Residency::Resident; }
 
   // On a device other than the CPU.
@@ -101,6 +101,7 @@ class LoadedModel final : public Model, public Stages {
   std::unique_ptr<NetworkResidency> residency_;  // null: networks are built in place
   /// Bytes at each stage's peak so far, without parameters; by kNetworkStages.
   std::array<std::optional<std::uint64_t>, kNetworkStages.size()> working_sets_;
+  bool was_short_ = false;  // of memory in this scope: its peak is no measure
   std::string plan_;
   bool allow_tf32_ = false;
   bool deterministic_ = true;

@@ -47,7 +47,8 @@ class NetworkResidency final : public BlockWalk {
 
   /// Frees what is only there for a stage to come. Whether there was something.
   bool drop_prefetched() noexcept;
-  /// Frees all device memory, also what LibTorch keeps.
+  /// Frees the networks' device memory, also what LibTorch keeps of it. Workspaces of libraries
+  /// stay.
   void drop_all() noexcept;
 
   /// Whole networks that are there or on their way.

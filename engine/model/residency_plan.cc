@@ -28,22 +28,6 @@ const char* name(Residency mode) {
   return "staged";
 }
 
-// The properties that make the stage's working set smaller.
-const char* properties(Stage stage) {
-  switch (stage) {
-    case Stage::Clip:
-      return "clip-chunk-size";
-    case Stage::Encode:
-      return "vae-encode-chunk-size or max-resolution";
-    case Stage::Decode:
-      return "vae-decode-chunk-size or max-resolution";
-    case Stage::Unet:
-    case Stage::Load:
-      break;
-  }
-  return "window-size or max-resolution";
-}
-
 // Slots for blocks that take turns: while one is computed, the next is copied.
 std::vector<std::uint64_t> slots_for(const std::vector<WeightBlock>& blocks) {
   std::uint64_t largest = 0;
@@ -92,7 +76,7 @@ class Planner {
     std::uint64_t weights = 0;
     for (const NetworkNeeds& network : request_.networks) weights += network.weights;
     stage.peak = weights + request_.networks[i].working_set + request_.session;
-    if (stage.peak > request_.budget) refuse(i, weights, "offload-mode (to staged) or ");
+    require_room(i, weights, "staged");
   }
 
   void keep_active(StagePlan& stage, std::size_t i) const {
@@ -101,9 +85,7 @@ class Planner {
     if (!streamed(i)) stage.on_device = {kNetworkStages[i]};
     stage.uploads = all_uploads(i);
     stage.peak = active_weights(i) + request_.networks[i].working_set + request_.session;
-    if (stage.peak <= request_.budget) return;
-    const bool could_stream = i == kUnet && !streamed(i);
-    refuse(i, active_weights(i), could_stream ? "offload-mode (to streamed) or " : "");
+    require_room(i, active_weights(i), i == kUnet && !streamed(i) ? "streamed" : nullptr);
   }
 
   std::vector<Upload> all_uploads(std::size_t i) const {
@@ -131,7 +113,7 @@ class Planner {
       StagePlan& stage = plan.stages[i];
       if (!request_.networks[i].measured) continue;
       const std::uint64_t early = active_weights(next);
-      if (early > request_.budget - stage.peak) continue;
+      if (stage.peak + early > request_.budget) continue;
       auto& uploads = plan.stages[next].uploads;
       const auto free_at_once =
           std::find_if(uploads.begin(), uploads.end(),
@@ -142,19 +124,19 @@ class Planner {
     }
   }
 
-  [[noreturn]] void refuse(std::size_t i, std::uint64_t weights, const std::string& mode) const {
+  // Only what is sure to be needed is a reason to refuse. Working sets are those of earlier rounds:
+  // of larger pictures maybe, or of attempts that filled the device.
+  void require_room(std::size_t i, std::uint64_t weights, const char* smaller_mode) const {
     const std::uint64_t fixed = weights + request_.session;
-    std::string text = std::string("the stage ") + stage_name(kNetworkStages[i]) + " needs " +
-                       mebibytes(fixed + request_.networks[i].working_set) +
-                       " of device memory (weights " + mebibytes(weights) + ", working set " +
-                       mebibytes(request_.networks[i].working_set) + ", stream " +
-                       mebibytes(request_.session) + "), but only " + mebibytes(request_.budget) +
-                       " may be used; ";
-    if (fixed <= request_.budget || !mode.empty())
-      text += "lower " + mode + properties(kNetworkStages[i]);
-    else
-      text += "the weights alone do not fit: use dtype=float16 or another device";
-    throw Error(ErrorCode::OutOfMemory, text);
+    if (fixed <= request_.budget) return;
+    const std::string advice =
+        smaller_mode != nullptr
+            ? std::string("use offload-mode=") + smaller_mode
+            : "the weights alone do not fit: use dtype=float16 or another device";
+    throw Error(ErrorCode::OutOfMemory, std::string("the stage ") + stage_name(kNetworkStages[i]) +
+                                            " needs " + mebibytes(fixed) +
+                                            " of device memory for weights and stream, but only " +
+                                            mebibytes(request_.budget) + " may be used; " + advice);
   }
 
   const ResidencyRequest& request_;

@@ -25,7 +25,7 @@ struct WeightBlock {
 
 struct NetworkNeeds {
   std::uint64_t weights = 0;      ///< bytes of the prepared parameters
-  std::uint64_t working_set = 0;  ///< bytes at the stage's peak, without any weights
+  std::uint64_t working_set = 0;  ///< bytes at an earlier round's peak, without any weights
   bool measured = true;           ///< else it may be more, and nothing is copied meanwhile
 };
 
@@ -63,7 +63,9 @@ struct StagePlan {
   /// wait. Useless where no further round follows, after the last stage.
   std::vector<Upload> prefetch;
   std::vector<Stage> on_device;  ///< whole networks while the stage computes, without the prefetch
-  std::uint64_t peak = 0;        ///< bytes, with the prefetch
+  /// Bytes, with the prefetch. Without one it may be more than the budget: whether a round fits
+  /// that is unlike the earlier ones, it alone can tell.
+  std::uint64_t peak = 0;
 };
 
 /// A round that follows another one; in the first, what the last stage would have prefetched is
@@ -77,8 +79,8 @@ struct ResidencyPlan {
   std::uint64_t peak() const;
 };
 
-/// Throws Error OutOfMemory when the budget is too small; the text names the stage, what it needs
-/// and the properties to lower.
+/// Throws Error OutOfMemory when the budget is too small for the weights; the text names the stage,
+/// what it needs and what helps.
 ResidencyPlan plan_residency(const ResidencyRequest& request);
 
 /// For the debug log: a headline and a line a stage, without a newline at the end.

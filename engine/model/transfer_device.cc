@@ -54,8 +54,12 @@ class TorchTransferDevice final : public TransferDevice {
     }
   }
   std::optional<double> seconds_between(const EventPtr& begin, const EventPtr& end) override {
-    if (!of(begin).query() || !of(end).query()) return {};
-    return of(begin).elapsedTime(of(end)) / 1000;
+    try {
+      if (!of(begin).query() || !of(end).query()) return {};
+      return of(begin).elapsedTime(of(end)) / 1000;
+    } catch (const std::exception&) {
+      return {};  // statistics are asked for after the device has failed, too
+    }
   }
 
   std::uint64_t budget() const override {

@@ -71,7 +71,8 @@ std::string mebibytes(const std::string& digits) {
 }  // namespace
 
 Fault fault_of(const std::string& message) {
-  if (mentions(message, {"DefaultCPUAllocator", "out of memory", "ALLOC_FAILED"}))
+  if (mentions(message,
+               {"DefaultCPUAllocator", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"}))
     return Fault::Memory;
   if (mentions(message,
                {"unspecified launch failure", "illegal memory access", "uncorrectable ECC",
@@ -94,6 +95,22 @@ bool is_out_of_memory(const std::exception_ptr& exception) {
     return true;
   } catch (const c10::Error& error) {
     return fault_of(error.what_without_backtrace()) == Fault::Memory;
+  } catch (const std::exception& error) {
+    return fault_of(error.what()) == Fault::Memory;
+  } catch (...) {
+    return false;
+  }
+}
+
+bool is_device_fault(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::DeviceUnavailable;
+  } catch (const c10::Error& error) {
+    return fault_of(error.what_without_backtrace()) == Fault::Device;
+  } catch (const std::exception& error) {
+    return fault_of(error.what()) == Fault::Device;
   } catch (...) {
     return false;
   }
@@ -125,7 +142,7 @@ void rethrow_as_error(const std::optional<Stage>& stage) {
   } catch (const c10::Error& error) {
     throw_fault(stage, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::NetworkFailed, where(stage) + " failed: " + error.what());
+    throw_fault(stage, error.what());  // kernels of the engine's own among them
   }
 }
 

@@ -19,6 +19,8 @@ enum class Fault {
 Fault fault_of(const std::string& message);
 /// Whether memory ran out.
 bool is_out_of_memory(const std::exception_ptr& exception);
+/// Whether the device has failed.
+bool is_device_fault(const std::exception_ptr& exception);
 
 /// The size that could not be had, as in "2.00 GiB"; "" if the message does not tell it.
 std::string size_asked_for(const std::string& message);

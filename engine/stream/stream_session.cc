@@ -54,9 +54,10 @@ void use_threads(int threads) {
 
 }  // namespace
 
-StreamSession::Clip::Clip(const FrameGeometry& geometry, const SessionOptions& options,
-                          const at::Device& device)
+StreamSession::Clip::Clip(const FrameGeometry& geometry, SampleFormat format,
+                          const SessionOptions& options, const at::Device& device)
     : geometry(geometry),
+      format(format),
       reader(geometry, device),
       schedule(options.window_size, options.step_size, options.tail_mode),
       ledger(options.vae_decode_chunk_size) {}
@@ -96,7 +97,10 @@ void StreamSession::run(Body&& body) {
 
 void StreamSession::fail() {
   failed_ = true;
-  forget_clip();
+  if (!stages_->device().is_cpu() && is_device_fault(std::current_exception()))
+    abandon_clip();
+  else
+    forget_clip();
   const std::optional<Stage> stage = std::exchange(stage_, std::nullopt);
   // A seek cancels too: it must not cost a resident model its place.
   if (options_.offload_after || !checkpoint_.cancelled()) offload();
@@ -202,6 +206,8 @@ void StreamSession::check_frame(const FrameView& frame) const {
   if (frame.row_stride < row)
     settings_error("a frame's row_stride is " + std::to_string(frame.row_stride) + "; a row of " +
                    std::to_string(size.width) + " pixels has " + std::to_string(row) + " bytes");
+  if (clip_ && clip_->format != frame.format)
+    settings_error("frames of 8-bit and of 16-bit samples in one clip: finish() the clip first");
   if (clip_ && clip_->geometry.input != size)
     settings_error("a frame of " + to_string(size) + " in a clip of " +
                    to_string(clip_->geometry.input) + " frames: finish() the clip first");
@@ -210,7 +216,7 @@ void StreamSession::check_frame(const FrameView& frame) const {
 void StreamSession::begin_clip(const FrameView& frame) {
   const FrameGeometry geometry = frame_geometry(frame.size, options_.max_resolution,
                                                 stages_->padding_multiple(), options_.output_size);
-  clip_.emplace(geometry, options_, stages_->device());
+  clip_ = std::make_unique<Clip>(geometry, frame.format, options_, stages_->device());
   log(LogLevel::Debug, "clip of " + to_string(geometry.input) + " frames, processed at " +
                            to_string(geometry.processed) + ", padded to " +
                            to_string(geometry.padded) + ", " + std::to_string(threads_) +
@@ -228,7 +234,9 @@ void StreamSession::run_round(const std::vector<Window>& windows,
     clip_->pictures.drop_before(clip_->frames);
     predict(windows);
   }
-  if (!chunks.empty()) deliver(decode(chunks));
+  if (chunks.empty()) return;
+  decode(chunks);
+  deliver();
 }
 
 void StreamSession::encode(Stage stage, const std::vector<Window>& windows, FrameRun& results,
@@ -339,29 +347,28 @@ void StreamSession::predict_window(const Window& window) {
   ++stats_.windows;
 }
 
-std::vector<StreamSession::Delivery> StreamSession::decode(const std::vector<FrameRange>& chunks) {
-  std::vector<Delivery> deliveries;
+void StreamSession::decode(const std::vector<FrameRange>& chunks) {
   in_stage(Stage::Decode, chunks.back().end - chunks.front().begin, [&] {
     for (const FrameRange& chunk : chunks) {
       checkpoint_.check();
       const at::Tensor vectors = stages_->decode(clip_->normals.copy(chunk), checkpoint_);
       require_finite(vectors, Stage::Decode, nullptr, chunk);
-      deliveries.push_back({chunk.begin, finish_normals(vectors, clip_->geometry, options_)});
+      clip_->deliveries.push_back(
+          {chunk.begin, finish_normals(vectors, clip_->geometry, options_)});
       clip_->normals.drop_before(chunk.end);
       count_live();
       advance(Stage::Decode, chunk.size());
     }
     finite_.settle();  // and the pixels are on the host
   });
-  return deliveries;
 }
 
-void StreamSession::deliver(std::vector<Delivery> deliveries) {
+void StreamSession::deliver() {
   NormalView view;
   view.size = clip_->geometry.output;
   view.format = options_.output_format;
   view.row_stride = static_cast<std::ptrdiff_t>(3 * sample_size(view.format)) * view.size.width;
-  for (Delivery& delivery : deliveries) {
+  for (Delivery& delivery : clip_->deliveries) {
     const at::Tensor pixels = std::move(delivery.pixels);  // freed when its frames are out
     for (std::int64_t i = 0; i < pixels.size(0); ++i) {
       checkpoint_.check();
@@ -373,6 +380,7 @@ void StreamSession::deliver(std::vector<Delivery> deliveries) {
       ++stats_.frames_out;
     }
   }
+  clip_->deliveries.clear();
 }
 
 void StreamSession::require_finite(const at::Tensor& values, Stage stage, const Window* window,
@@ -409,6 +417,15 @@ void StreamSession::count_live() {
 
 void StreamSession::forget_clip() noexcept {
   clip_.reset();
+  finite_.forget();
+  count_live();
+}
+
+// Page-locked memory asks the device that it was copied to or from before it is freed. One that has
+// failed answers with an exception, and that in a destructor, which would end the program: the
+// memory is lost instead.
+void StreamSession::abandon_clip() noexcept {
+  static_cast<void>(clip_.release());
   finite_.forget();
   count_live();
 }

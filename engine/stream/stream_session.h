@@ -45,10 +45,17 @@ class StreamSession final : public Session {
   void offload() noexcept override;
 
  private:
+  /// A decoded chunk on its way out: pixels [n,height,width,3] of frames from `first` on.
+  struct Delivery {
+    std::int64_t first = 0;
+    at::Tensor pixels;
+  };
   /// All that a clip needs; gone when it ends.
   struct Clip {
-    Clip(const FrameGeometry& geometry, const SessionOptions& options, const at::Device& device);
+    Clip(const FrameGeometry& geometry, SampleFormat format, const SessionOptions& options,
+         const at::Device& device);
     FrameGeometry geometry;
+    SampleFormat format;  ///< of the frames that arrive
     FrameReader reader;
     WindowSchedule schedule;
     DecodeLedger ledger;
@@ -57,11 +64,7 @@ class StreamSession final : public Session {
     FrameRun embeddings;      ///< [1,D] a frame
     FrameRun latents;         ///< [c,h,w] a frame
     FrameRun normals;         ///< [c,h,w] a frame: predicted, crossfaded so far, not yet decoded
-  };
-  /// A decoded chunk on its way out: pixels [n,height,width,3] of frames from `first` on.
-  struct Delivery {
-    std::int64_t first = 0;
-    at::Tensor pixels;
+    std::vector<Delivery> deliveries;
   };
   using Network = std::function<at::Tensor(const at::Tensor&)>;
 
@@ -87,8 +90,8 @@ class StreamSession final : public Session {
   at::Tensor pictures(FrameRange range) const;
   void predict(const std::vector<Window>& windows);
   void predict_window(const Window& window);
-  std::vector<Delivery> decode(const std::vector<FrameRange>& chunks);
-  void deliver(std::vector<Delivery> deliveries);
+  void decode(const std::vector<FrameRange>& chunks);
+  void deliver();
 
   void advance(Stage stage, std::int64_t frames);
   void log(LogLevel level, const std::string& text);
@@ -97,6 +100,7 @@ class StreamSession final : public Session {
   std::string describe(FrameRange frames) const;
   void count_live();
   void forget_clip() noexcept;
+  void abandon_clip() noexcept;
 
   const std::shared_ptr<Stages> stages_;
   const SessionOptions options_;
@@ -109,7 +113,7 @@ class StreamSession final : public Session {
 
   std::atomic<bool> cancelled_ = false;
   const Checkpoint checkpoint_{cancelled_};
-  std::optional<Clip> clip_;
+  std::unique_ptr<Clip> clip_;
   FiniteChecks finite_;
   std::string plan_;  // logged last
   bool loaded_ = false;

@@ -7,6 +7,8 @@
 namespace normalcrafter {
 namespace {
 
+// What libraries keep for the process, cuBLAS above all; LibTorch counts it as allocated.
+constexpr std::uint64_t kWorkspaces = std::uint64_t{64} << 20;
 constexpr OffloadMode kModes[] = {OffloadMode::Staged, OffloadMode::Resident,
                                   OffloadMode::Streamed};
 
@@ -77,9 +79,8 @@ TEST_F(CudaSession, GivesTheMemoryBackAfterAClip) {
     const auto model = open("cuda");
     test::stream(model, frames, options(mode));
     const DeviceStats stats = model->device_stats();
-    EXPECT_EQ(stats.memory.allocated, 0U);
-    // What libraries keep: cuBLAS' workspace.
-    EXPECT_LT(stats.memory.reserved, std::uint64_t{64} << 20);
+    EXPECT_LT(stats.memory.allocated, kWorkspaces);
+    EXPECT_LT(stats.memory.reserved, kWorkspaces);
     EXPECT_GT(stats.memory.peak, 0U);
     EXPECT_GT(stats.upload_bytes[static_cast<int>(Stage::Unet)], 0U);
     EXPECT_GT(stats.upload_seconds[static_cast<int>(Stage::Unet)], 0.0);
@@ -107,7 +108,7 @@ TEST_F(CudaSession, TooLittleMemoryIsOneErrorAndTheSessionGoesOn) {
       },
       "max-resolution");
   others.reset();
-  EXPECT_EQ(model->device_stats().memory.allocated, 0U);
+  EXPECT_LT(model->device_stats().memory.allocated, kWorkspaces);
   session->reset();
   push_all({64, 64});
   EXPECT_EQ(session->stats().frames_out, 5U);

@@ -88,11 +88,13 @@ TEST(Faults, AreToldByWhatTheLibrariesSay) {
   const std::pair<Fault, const char*> cases[] = {
       {Fault::Memory, "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity"},
       {Fault::Memory, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"},
+      {Fault::Memory, "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"},
       {Fault::Memory, "DefaultCPUAllocator: can't allocate memory: you tried to allocate 12 bytes"},
       {Fault::Device, "CUDA error: unspecified launch failure\nCUDA kernel errors might be"},
       {Fault::Device, "CUDA error: an illegal memory access was encountered"},
       {Fault::Device, "CUDA error: uncorrectable ECC error encountered"},
       {Fault::Device, "CUDA error: CUDA-capable device(s) is/are busy or unavailable"},
+      {Fault::Device, "CUDA kernel group_norm: an illegal memory access was encountered"},
       {Fault::Other, "CUDA error: invalid argument"},
       {Fault::Other, "shapes differ: unknown error"},
   };
@@ -132,6 +134,23 @@ TEST(Faults, BecomeOneErrorThatNamesStageSizeAndProperties) {
   for (const char* part : {"device failed in decode", "unspecified launch failure", "restart"})
     EXPECT_TRUE(mentions(lost.what(), part)) << lost.what();
   EXPECT_FALSE(mentions(lost.what(), "more"));
+  // The engine's own kernels know nothing of LibTorch's exceptions.
+  const Error own = as_error(Stage::Unet, [] {
+    throw std::runtime_error("CUDA kernel geglu: an illegal memory access was encountered");
+  });
+  EXPECT_EQ(own.code(), ErrorCode::DeviceUnavailable);
+}
+
+TEST(Faults, AreRecognisedInExceptionsOfAnyType) {
+  const auto thrown = [](auto exception) { return std::make_exception_ptr(std::move(exception)); };
+  EXPECT_TRUE(is_out_of_memory(thrown(std::bad_alloc())));
+  EXPECT_TRUE(is_out_of_memory(thrown(std::runtime_error("CUDA kernel geglu: out of memory"))));
+  EXPECT_FALSE(is_out_of_memory(thrown(std::runtime_error("shapes differ"))));
+  const char* const fault = "CUDA error: unspecified launch failure";
+  EXPECT_TRUE(is_device_fault(thrown(std::runtime_error(fault))));
+  EXPECT_TRUE(is_device_fault(thrown(Error(ErrorCode::DeviceUnavailable, "gone"))));
+  EXPECT_FALSE(is_device_fault(thrown(Error(ErrorCode::NetworkFailed, fault))));
+  EXPECT_FALSE(is_device_fault(thrown(std::bad_alloc())));
 }
 
 TEST(FiniteChecks, DeferredOnesNameTheFirstThatIsNot) {

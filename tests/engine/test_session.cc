@@ -762,6 +762,17 @@ TEST(Session, RefusesAnotherSizeWithinAClipNamingBoth) {
                {"3x5", "3x4"});
 }
 
+TEST(Session, RefusesSamplesOfAnotherWidthWithinAClip) {
+  Fixture fixture;
+  const std::vector<std::uint8_t> data(96);
+  fixture.session->push({{4, 4}, data.data(), 12, SampleFormat::U8});
+  const FrameView wide{{4, 4}, data.data(), 24, SampleFormat::U16};
+  expect_error(error_of([&] { fixture.session->push(wide); }), ErrorCode::Settings,
+               {"8-bit", "16-bit", "finish()"});
+  fixture.session->reset();
+  fixture.session->push(wide);
+}
+
 TEST(Session, ComputesWithItsThreadsOnWhicheverThreadCallsIt) {
   SessionOptions options = small_options();
   options.threads = 3;

@@ -6,10 +6,10 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 #include "nn/cuda/kernels.h"
-#include "normalcrafter/error.h"
 
 namespace normalcrafter::cuda {
 
@@ -61,8 +61,8 @@ void with_element(Element type, F f) {
 inline void check_launch(const char* kernel) {
   const cudaError_t error = cudaGetLastError();
   if (error == cudaSuccess) return;
-  throw Error(ErrorCode::NetworkFailed,
-              std::string("CUDA kernel ") + kernel + ": " + cudaGetErrorString(error));
+  // Not an Error yet: an earlier kernel's fault may show here first.
+  throw std::runtime_error(std::string("CUDA kernel ") + kernel + ": " + cudaGetErrorString(error));
 }
 
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) {

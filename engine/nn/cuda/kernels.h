@@ -1,7 +1,7 @@
 // The CUDA kernels, on plain pointers into device memory.
 //
 // All run on the stream they are given and return at once: no synchronisation, no allocation. A
-// launch that CUDA refuses throws Error NetworkFailed. Sizes are counts of elements; pointers are
+// launch that CUDA refuses throws std::runtime_error. Sizes are counts of elements; pointers are
 // aligned to 16 bytes, as LibTorch's allocations are.
 #pragma once
 
