@@ -45,34 +45,41 @@ def partial_name(output):
 
 def pictures_there(output):
     """The files of a numbered name that are there already."""
-    before, number, after = re.fullmatch(r"((?:[^%]|%%)*)(%0?\d*d)?((?:[^%]|%%)*)", output.name).groups()
-    if number is None:
+    parts = re.fullmatch(r"((?:[^%]|%%)*)(%0?\d*d)?((?:[^%]|%%)*)", output.name)
+    if parts is None or parts[2] is None:
         return [output] if output.exists() else []
-    name = re.compile(re.escape(before.replace("%%", "%")) + r" *\d+" + re.escape(after.replace("%%", "%")))
+    before, _, after = (re.escape(part.replace("%%", "%")) for part in parts.groups())
+    name = re.compile(rf"{before} *\d+{after}")
     return [file for file in output.parent.glob("*") if name.fullmatch(file.name)]
 
 
-def place(source, target):
-    """Moves a file, so that it appears whole."""
-    try:
-        os.replace(source, target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        shutil.copyfile(source, partial_name(target))
-        os.replace(partial_name(target), target)
+def place(source, target, keep=False):
+    """Moves a file, or copies it, so that it appears whole."""
+    if not keep:
+        try:
+            os.replace(source, target)
+            return
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+    shutil.copyfile(source, partial_name(target))
+    os.replace(partial_name(target), target)
+    if not keep:
         os.unlink(source)
 
 
-def assemble(parts, output, source=None, sound_from=0.0):
-    """`source`: the clip whose sound a video gets, from `sound_from` seconds on; None: none is missing."""
+def assemble(parts, output, source=None, sound_from=0.0, keep=False):
+    """`source`: the clip whose sound a video gets, from `sound_from` seconds on; None: none is missing. `keep`: the parts
+    stay where they are."""
     kind = ending(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     if kind in SEQUENCES:
-        _move_pictures(parts, output.parent, kind)
+        _place_pictures(parts, output.parent, kind, keep)
         return
     if len(parts) == 1:
-        place(parts[0].path, output)
+        # An interrupted call may have moved it.
+        if parts[0].path.exists() or not output.exists():
+            place(parts[0].path, output, keep)
         return
     partial = partial_name(output)
     if kind == ".npy":
@@ -84,12 +91,12 @@ def assemble(parts, output, source=None, sound_from=0.0):
     os.replace(partial, output)
 
 
-def _move_pictures(parts, folder, kind):
+def _place_pictures(parts, folder, kind, keep):
     """What an interrupted call has moved is in its place."""
     for part in parts:
         for picture in sorted(part.folder.iterdir()):
             if picture.suffix.lower() == kind:
-                place(picture, folder / picture.name)
+                place(picture, folder / picture.name, keep)
 
 
 # --- arrays ---------------------------------------------------------------------------------------

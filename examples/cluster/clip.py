@@ -1,6 +1,7 @@
 """A clip on its way: where its pieces lie, what each of them is asked for, and what came of it."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -12,6 +13,9 @@ from conversion import PieceJob
 
 # A seek finds a frame if the one before it is so much earlier.
 SEEKABLE = 0.002
+# What the converter reads of a folder: is_picture() in ../convert/sequence.cc.
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".exr", ".bmp", ".tif", ".tiff", ".jp2", ".j2k", ".ppm", ".pgm", ".pnm",
+            ".tga", ".gif")
 
 
 class ClipError(Exception):
@@ -58,9 +62,16 @@ def work_folder(output, parent=None):
 
 
 def check_output(clip, overwrite):
-    """Before anything is done. A clip whose output is there is kept."""
-    is_sequence = assembly.ending(clip.output) in assembly.SEQUENCES
-    if not is_sequence and not overwrite and clip.output.exists() and not (clip.work / "job.json").exists():
+    """Before anything is done. A clip whose output is there is kept; one whose pieces are there too goes on, unless they
+    were kept when the output was made of them."""
+    if overwrite:
+        return
+    if (clip.work / "job.json").exists():
+        made = identity(clip.output)
+        is_whole = made is not None and made == _read(clip.work / "output.json")
+    else:
+        is_whole = assembly.ending(clip.output) not in assembly.SEQUENCES and clip.output.exists()
+    if is_whole:
         clip.status = "kept"
 
 
@@ -77,30 +88,69 @@ def settle_pictures(clip, overwrite):
 
 
 def identity(source):
-    """What changes when a file does; nothing of URIs and numbered names."""
-    try:
-        stat = os.stat(source)
-    except OSError:
+    """What changes when a file does, or one picture of a folder or a numbered sequence; nothing of URIs."""
+    file = pathlib.Path(source)
+    if "://" in str(source):
         return None
+    if not file.exists():
+        return _identity_of(assembly.pictures_there(file))
+    if file.is_dir():
+        return _identity_of(picture for picture in file.iterdir() if picture.suffix.lower() in PICTURES)
+    return _state(file)
+
+
+def _state(file):
+    stat = file.stat()
     return [stat.st_size, stat.st_mtime_ns]
 
 
-def open_work(clip, options, overwrite):
+def _identity_of(files):
+    """Short, whatever their number."""
+    states = sorted((file.name, *_state(file)) for file in files if file.is_file())
+    return hashlib.sha256(json.dumps(states).encode()).hexdigest() if states else None
+
+
+def _read(file):
+    """A JSON file's content, or None where it is not there or not whole."""
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _write(file, content):
+    partial = file.with_suffix(".partial-json")
+    partial.write_text(json.dumps(content))
+    os.replace(partial, file)
+
+
+def open_work(clip, converter, overwrite):
     """The folder for the pieces. Those of an earlier call go on if that call was for the same."""
-    job = {"source": clip.source, "identity": identity(clip.source), "options": list(options),
+    job = {"input": clip.source, "identity": identity(clip.source), **converter.settings(),
            "pieces": [dataclasses.asdict(piece) for piece in clip.pieces]}
     file = clip.work / "job.json"
     if overwrite and clip.work.exists():
         shutil.rmtree(clip.work)
-    if file.exists() and json.loads(file.read_text()) != json.loads(json.dumps(job)):
-        raise ClipError(f"{clip.work} holds pieces of an earlier call with other options or another input; remove it, "
-                        "or let --overwrite do so")
+    if file.exists() and (difference := _difference(_read(file) or {}, json.loads(json.dumps(job)))):
+        raise ClipError(f"{clip.work} holds pieces of an earlier call, but {difference}; remove it, or let --overwrite do "
+                        "so")
     clip.work.mkdir(parents=True, exist_ok=True)
     for left in clip.work.glob("*.partial"):
         shutil.rmtree(left, ignore_errors=True)
-    partial = file.with_suffix(".partial-json")
-    partial.write_text(json.dumps(job))
-    os.replace(partial, file)
+    _write(file, job)
+
+
+def _difference(earlier, job):
+    """The first part of a job that is another one than earlier, in words; None if all are the same."""
+    for name, now in job.items():
+        if name in earlier and earlier[name] == now:
+            continue
+        if name == "identity":
+            return "the input has changed since"
+        if name in ("options", "pieces"):
+            return f"with other {name}"
+        return f"with another {name}: now {now or 'none'}, then {earlier.get(name) or 'none'}"
+    return None
 
 
 def plan_pieces(clip, piece_frames, warm_up):
@@ -145,7 +195,9 @@ def assemble(clip, keep_pieces):
         seconds = end - begin if end is not None and begin is not None else None
         parts.append(assembly.Part(pathlib.Path(job.folder), job.file, seconds))
     has_sound = len(parts) > 1 and not clip.counted["pictures"]
-    assembly.assemble(parts, clip.output, clip.source if has_sound else None, times[0] or 0.0)
+    assembly.assemble(parts, clip.output, clip.source if has_sound else None, times[0] or 0.0, keep_pieces)
     clip.status = "done"
-    if not keep_pieces:
+    if keep_pieces:
+        _write(clip.work / "output.json", identity(clip.output))
+    else:
         shutil.rmtree(clip.work)

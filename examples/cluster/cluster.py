@@ -236,7 +236,7 @@ class Job:
             plan_pieces(clip, self._options.piece_frames, self._options.warm_up)
             settle_pictures(clip, self._options.overwrite)
             if clip.status != "kept" and not self._options.dry_run:
-                open_work(clip, self._converter.options, self._options.overwrite)
+                open_work(clip, self._converter, self._options.overwrite)
         except (plan.PlanError, ClipError, OSError) as error:
             clip.fail(str(error))
             return

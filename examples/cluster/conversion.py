@@ -16,6 +16,8 @@ import uuid
 FINAL_STATUSES = (2, 4, 5)
 # Containers round times, Matroska to a millisecond; the converter's --start forgives as much.
 ROUNDING = 0.0005
+# Variables that name libraries, whose sums may round otherwise. The model's is looked at apart.
+DECISIVE = ("NORMALCRAFTER_ENGINE", "NORMALCRAFTER_LIBTORCH")
 
 
 class ConversionError(Exception):
@@ -39,6 +41,23 @@ class Converter:
     directory: str  # what relative names in them start from
     environment: dict  # added to the machine's own
     timeout: float | None = None  # seconds
+
+    def settings(self):
+        """What the normals depend on besides the input, as far as it has a name. The variables are this machine's,
+        which all others get."""
+        models = {"model": self._model("model", self.environment.get("NORMALCRAFTER_MODEL")) or "the demo model",
+                  "base model": self._model("base-model")}
+        return {**models, **{name: self.environment.get(name) for name in DECISIVE}, "options": list(self.options)}
+
+    def _model(self, option, default=None):
+        """The folder that is named last; the element takes an empty name for none."""
+        name, options = default, iter(self.options)
+        for given in options:
+            if given.startswith(f"--{option}="):
+                name = given.split("=", 1)[1]
+            elif given == f"--{option}":
+                name = next(options, None)
+        return os.path.realpath(os.path.join(self.directory, name)) if name else None
 
 
 @dataclasses.dataclass(frozen=True)

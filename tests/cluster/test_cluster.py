@@ -125,6 +125,15 @@ def test_finished_pieces_are_not_made_again(drive, clip, tmp_path):
     assert "other options" in errors and not pathlib.Path("normals.npy").exists()
 
 
+def test_the_same_command_again_leaves_a_clip_with_kept_pieces_alone(drive, clip):
+    arguments = (clip, "normals.npy", "--piece-frames=0", "--keep-pieces")
+    drive(*arguments, settings=APART)
+    written = pathlib.Path("normals.npy").stat().st_mtime_ns
+    _, report = drive(*arguments, settings=APART)
+    assert report["clips"][0]["status"] == "kept"
+    assert pathlib.Path("normals.npy").stat().st_mtime_ns == written
+
+
 def test_output_that_is_there_is_kept(drive, clip):
     pathlib.Path("normals.npy").write_text("precious")
     _, report = drive(clip, "normals.npy", settings=APART)

@@ -1,13 +1,19 @@
 """What is refused before Ray is asked for, and how pieces are put together."""
 
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
 import assembly
+import cluster
+import conversion
 import numpy as np
+import plan
 import pytest
+from clip import Clip, ClipError, assemble, check_output, open_work
 from conftest import DRIVER, ROOT
 
 USAGE, NO_RAY = 2, 3
@@ -103,3 +109,102 @@ def test_what_ffmpeg_cannot_join_is_told(tmp_path):
         one.path.write_text("no video")
     with pytest.raises(assembly.AssemblyError, match="could not join"):
         assembly.assemble(parts, pathlib.Path(tmp_path / "out.mkv"))
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """Opens the work for in.npy, as each call of the program does, with these of the converter's options."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ("NORMALCRAFTER_MODEL", "NORMALCRAFTER_ENGINE", "NORMALCRAFTER_LIBTORCH"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def open_it(*options, source="in.mp4"):
+        parsed = cluster.parse_arguments([source, "out.npy", "--", *options])
+        clip, = cluster.make_clips(parsed)
+        open_work(clip, cluster.make_converter(parsed), overwrite=False)
+        return clip
+
+    return open_it
+
+
+def test_pieces_of_another_model_are_refused_wherever_its_name_comes_from(opened, tmp_path, monkeypatch):
+    opened()
+    monkeypatch.setenv("NORMALCRAFTER_MODEL", "")  # is as unset to the element
+    opened()
+    monkeypatch.setenv("NORMALCRAFTER_MODEL", "one")
+    with pytest.raises(ClipError, match=f"another model.*{tmp_path}/one.*demo model"):
+        opened()
+    shutil.rmtree("out.npy.pieces")
+    opened()
+    monkeypatch.setenv("NORMALCRAFTER_MODEL", str(tmp_path / "one"))
+    opened()
+
+
+@pytest.mark.parametrize("options", [["--model=one"], ["--model", "one"], ["--base-model=one"]])
+def test_a_models_relative_name_means_another_one_in_another_folder(opened, tmp_path, monkeypatch, options):
+    source = str(tmp_path / "in.mp4")
+    folder = opened(*options, source=source).work
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    folder.rename(tmp_path / "other" / folder.name)
+    with pytest.raises(ClipError, match=f"model.*{tmp_path}/other/one"):
+        opened(*options, source=source)
+
+
+def test_pieces_of_another_engine_are_refused(opened, monkeypatch):
+    opened()
+    monkeypatch.setenv("NORMALCRAFTER_ENGINE", "/other/engine.so")
+    with pytest.raises(ClipError, match="NORMALCRAFTER_ENGINE"):
+        opened()
+
+
+@pytest.mark.parametrize("source", ["in-%02d.png", "."])
+def test_pictures_that_changed_are_another_input(opened, tmp_path, source):
+    for number in range(3):
+        (tmp_path / f"in-{number:02d}.png").write_text("picture")
+    os.utime(tmp_path, ns=(0, 0))
+    opened(source=source)
+    opened(source=source)
+    os.utime(tmp_path / "in-01.png", ns=(0, 0))
+    with pytest.raises(ClipError, match="input has changed"):
+        opened(source=source)
+
+
+def clip_of_one_piece(folder):
+    """Converted, and not put together."""
+    clip = Clip("in.mp4", folder / "out.npy", folder / "out.npy.pieces")
+    clip.counted = {"times": [0.0], "pictures": False}
+    clip.pieces = [plan.Piece(0, 1, is_last=True)]
+    clip.jobs = [conversion.PieceJob("in.mp4", str(clip.work / "piece-00000"), "out.npy", 1, 0, None, None)]
+    (clip.work / "piece-00000").mkdir(parents=True)
+    (clip.work / "piece-00000" / "out.npy").write_text("normals")
+    (clip.work / "job.json").write_text("{}")
+    return clip
+
+
+def test_a_kept_piece_stays_and_the_output_made_of_it_is_left_alone(tmp_path):
+    clip = clip_of_one_piece(tmp_path)
+    assemble(clip, keep_pieces=True)
+    assert (clip.work / "piece-00000" / "out.npy").read_text() == clip.output.read_text() == "normals"
+    check_output(clip, overwrite=False)
+    assert clip.status == "kept"
+    # Another file of that name is not what the pieces gave.
+    clip.status = "waiting"
+    clip.output.write_text("another")
+    check_output(clip, overwrite=False)
+    assert clip.status == "waiting"
+
+
+def test_the_only_piece_that_has_become_the_output_is_not_missed(tmp_path):
+    """As a call leaves it that is interrupted before it removes the work."""
+    clip = clip_of_one_piece(tmp_path)
+    (clip.work / "piece-00000" / "out.npy").rename(clip.output)
+    assemble(clip, keep_pieces=False)
+    assert clip.status == "done" and clip.output.read_text() == "normals" and not clip.work.exists()
+
+
+def test_kept_pictures_are_copied(tmp_path):
+    one = part(tmp_path / "piece", "n-%02d.png")
+    (one.folder / "n-00.png").write_text("0")
+    assembly.assemble([one], tmp_path / "out" / "n-%02d.png", keep=True)
+    assert (one.folder / "n-00.png").read_text() == (tmp_path / "out" / "n-00.png").read_text() == "0"
