@@ -15,11 +15,14 @@ from gi.repository import Gst, GstApp  # noqa: E402, F401 (GstApp gives appsrc a
 
 
 def normals(frames, rate=25, properties=""):
-    """Yields float32 [height, width, 3] for each uint8 frame of that shape; the size is the first one's."""
+    """Yields float32 [height, width, 3] for each uint8 frame of that shape; the size is the first one's. What `frames`
+    raises is raised behind the normals of the frames before it."""
     Gst.init(None)
     frames = iter(frames)
-    first = np.asarray(next(frames))
-    height, width, _ = first.shape
+    first = next(frames, None)
+    if first is None:
+        return
+    height, width, _ = np.shape(first)
     tensors = "other/tensors,format=static"  # 8-bit colours instead: "video/x-raw,format=RGB"
     pipeline = Gst.parse_launch(
         f"appsrc name=in format=time block=true max-buffers=4 max-bytes=0 caps=video/x-raw,format=RGBx,"
@@ -33,8 +36,15 @@ def normals(frames, rate=25, properties=""):
         buffer.pts = number * Gst.SECOND // rate
         return source.push_buffer(buffer) == Gst.FlowReturn.OK
 
+    failures = []
+
     def feed():
-        if push(first, 0) and all(push(frame, number) for number, frame in enumerate(frames, 1)):
+        try:
+            if push(first, 0):
+                all(push(frame, number) for number, frame in enumerate(frames, 1))
+        except BaseException as error:
+            failures.append(error)
+        finally:
             source.end_of_stream()
 
     feeder = threading.Thread(target=feed)  # The element looks ahead: frames go in while none comes out.
@@ -47,6 +57,8 @@ def normals(frames, rate=25, properties=""):
                 yield np.frombuffer(data, np.float32).reshape(height, width, 3)
             elif message := bus.pop_filtered(Gst.MessageType.ERROR):
                 raise RuntimeError(message.parse_error()[0].message)
+        if failures:
+            raise failures[0]
     finally:
         pipeline.set_state(Gst.State.NULL)
         if feeder.is_alive():

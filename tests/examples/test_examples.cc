@@ -142,6 +142,35 @@ TEST_F(PythonExamples, AModelThatIsNotThereIsAnExceptionAndNoWait) {
   EXPECT_TRUE(program.says("RuntimeError")) << program.output();
 }
 
+TEST_F(PythonExamples, AnExceptionOfTheCallersFramesComesAfterTheNormalsOfThoseBeforeIt) {
+  std::ofstream(file("caller.py"))
+      << "import sys, numpy as np\n"
+         "sys.path.insert(0, sys.argv[1])\n"
+         "from normals import normals\n"
+         "def frames():\n"
+         "    yield from np.zeros((5, 24, 32, 3), np.uint8)\n"
+         "    raise KeyError('the caller\\'s')\n"
+         "count = 0\n"
+         "try:\n"
+         "    for _ in normals(frames()): count += 1\n"
+         "except KeyError as error: print(count, 'normals, then', error)\n";
+  Program program("/usr/bin/python3 " + file("caller.py") + " " + g_getenv("PYTHON_EXAMPLES"),
+                  file("log"));
+  EXPECT_EQ(program.wait(), 0) << program.output();
+  EXPECT_TRUE(program.says("5 normals, then \"the caller's\"")) << program.output();
+}
+
+TEST_F(PythonExamples, NoFramesGiveNoNormals) {
+  std::ofstream(file("caller.py")) << "import sys\n"
+                                      "sys.path.insert(0, sys.argv[1])\n"
+                                      "from normals import normals\n"
+                                      "print(list(normals([])))\n";
+  Program program("/usr/bin/python3 " + file("caller.py") + " " + g_getenv("PYTHON_EXAMPLES"),
+                  file("log"));
+  EXPECT_EQ(program.wait(), 0) << program.output();
+  EXPECT_TRUE(program.says("[]")) << program.output();
+}
+
 TEST_F(PythonExamples, SideBySideHasTheInputOnTheLeft) {
   write_clip(file("in.mkv"), 15);
   Program program = python("side_by_side.py", file("in.mkv") + " --output=" + file("out.mkv"));
