@@ -41,14 +41,11 @@ def is_property(text):
 
 
 def parse_arguments(argv):
-    parser = argparse.ArgumentParser(
-        prog="scripts/demo", description="Turns a video into a video of surface normals and a contact sheet.",
-        epilog="Any element property may follow as property=value, e.g. model=DIR max-resolution=1024 device=cuda.")
-    parser.add_argument("video", nargs="?", metavar="VIDEO", help="default: a small real clip is fetched")
-    parser.add_argument("properties", nargs="*", metavar="PROPERTY=VALUE", help="properties of the element")
-    parser.add_argument("-o", "--output", metavar="OUTDIR", default=str(BUILD / "demo"), help="default: build/demo")
-    parser.add_argument("--frames", type=int, metavar="N", help="stop after N frames, 0: all (default: "
-                        f"{DEFAULT_FRAMES} of the fetched clip, all of a VIDEO)")
+    parser = argparse.ArgumentParser(prog="scripts/demo", add_help=False)  # scripts/demo has the help
+    parser.add_argument("video", nargs="?", metavar="VIDEO")
+    parser.add_argument("properties", nargs="*", metavar="PROPERTY=VALUE")
+    parser.add_argument("-o", "--output", metavar="OUTDIR", default=str(BUILD / "demo"))
+    parser.add_argument("--frames", type=int, metavar="N")
     options = parser.parse_intermixed_args(argv)
     if options.video and is_property(options.video) and not os.path.exists(options.video):
         options.properties.insert(0, options.video)

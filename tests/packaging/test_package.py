@@ -12,16 +12,20 @@ if not all(map(shutil.which, ("dpkg-deb", "dpkg-shlibdeps", "dpkg-architecture")
     pytest.skip("Debian's tools are not installed", allow_module_level=True)
 
 
-def package(*arguments, status=0):
+def package(*arguments, status=0, folder=None):
     done = subprocess.run([ROOT / "scripts" / "package", "--libtorch", LIBTORCH, *map(str, arguments)], text=True,
-                          capture_output=True, timeout=250, env=os.environ | {"DEBFULLNAME": "A Name", "DEBEMAIL": "a@name"})
+                          capture_output=True, timeout=250, cwd=folder, env=os.environ | {"DEBFULLNAME": "A Name", "DEBEMAIL": "a@name"})
     assert done.returncode == status, done.stdout + done.stderr
     return (done.stdout if status == 0 else done.stderr).strip()
 
 
 @pytest.fixture(scope="module")
 def deb(tmp_path_factory):
-    return package("--build", BUILD, "--output", tmp_path_factory.mktemp("package"))
+    """Made from a folder of its own, which relative names are looked for in."""
+    folder = tmp_path_factory.mktemp("caller")
+    made = package("--build", os.path.relpath(BUILD, folder), "--output=made", folder=folder)
+    assert made.startswith(f"{folder}/made/")
+    return made
 
 
 def field(deb, name):
