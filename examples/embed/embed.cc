@@ -212,14 +212,12 @@ int main(int argc, char** argv) try {
   gchar* model = nullptr;
   gint count = 30;
   gboolean tensors = FALSE;
-  gboolean version = FALSE;
   const GOptionEntry entries[] = {
       {"model", 'm', 0, G_OPTION_ARG_FILENAME, &model, "Model directory (NORMALCRAFTER_MODEL)",
        "DIR"},
       {"frames", 'n', 0, G_OPTION_ARG_INT, &count, "How many frames (30)", "N"},
       {"float", 'f', 0, G_OPTION_ARG_NONE, &tensors, "Float vectors instead of 8-bit colours",
        nullptr},
-      {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Show the version", nullptr},
       {}};
   g_autoptr(GOptionContext) context = g_option_context_new("- normals of frames in memory");
   g_option_context_add_main_entries(context, entries, nullptr);
@@ -228,10 +226,6 @@ int main(int argc, char** argv) try {
   if (!g_option_context_parse(context, &argc, &argv, &error) || argc > 1 || count < 1) {
     std::fprintf(stderr, "%s\n", error ? error->message : "--frames takes a number from 1");
     return 2;
-  }
-  if (version) {
-    std::printf("embed %s\n", NORMALCRAFTER_VERSION);
-    return 0;
   }
   print_normals(make_frames(count), model, tensors);
   g_free(model);

@@ -215,6 +215,14 @@ int record(const Options& options) {
   return capture.failed ? 1 : 0;
 }
 
+/// Of what it runs with: the program is an example, without a version of its own.
+void print_versions() {
+  g_autoptr(GstPlugin) plugin = gst_registry_find_plugin(gst_registry_get(), "normalcrafter");
+  g_autofree gchar* gstreamer = gst_version_string();
+  std::printf("element normalcrafter %s, %s\n",
+              plugin ? gst_plugin_get_version(plugin) : "not found", gstreamer);
+}
+
 bool parse(int* argc, char*** argv, Options* options) {
   const GOptionEntry entries[] = {
       {"device", 'd', 0, G_OPTION_ARG_FILENAME, &options->device,
@@ -252,8 +260,7 @@ int main(int argc, char** argv) {
   Options options;
   if (!parse(&argc, &argv, &options)) return 2;
   if (options.version) {
-    g_autofree gchar* gstreamer = gst_version_string();
-    std::printf("live-capture %s\n%s\n", NORMALCRAFTER_VERSION, gstreamer);
+    print_versions();
     return 0;
   }
   if (g_file_test(options.output, G_FILE_TEST_EXISTS)) {

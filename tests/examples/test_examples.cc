@@ -102,6 +102,12 @@ TEST_F(Examples, AnEmbeddedPipelineWithoutAModelSaysSoAndEnds) {
   EXPECT_TRUE(program.says("none")) << program.output();
 }
 
+TEST_F(Examples, ACaptureTellsTheVersionsThatItRunsWith) {
+  Program program = live_capture("--version");
+  EXPECT_EQ(program.wait(), 0) << program.output();
+  EXPECT_TRUE(program.says("element normalcrafter 0.")) << program.output();
+}
+
 class PythonExamples : public Examples {
  protected:
   void SetUp() override {

@@ -118,6 +118,8 @@ def test_gst_inspect_shows_the_installed_plugin(installed):
     assert re.search(r"Filename\s+" + re.escape(str(installed.plugins / "libgstnormalcrafter.so")), shown)
     assert re.search(r"Version\s+" + re.escape(VERSION), shown)
     assert "max-resolution" in shown
+    # The project has no address yet, and its users' reports are not for the authors of the network.
+    assert re.search(r"Origin URL\s+Unknown package origin", shown)
 
 
 def test_the_converter_finds_the_plugin_beside_it(installed):
@@ -192,6 +194,17 @@ def test_another_release_of_libtorch_is_refused_with_both_versions(installed, mo
                              NORMALCRAFTER_LIBTORCH=str(tmp_path))
     assert re.search(r"The engine is built for LibTorch \d+\.\d+, but " + re.escape(str(tmp_path)) + " comes with LibTorch 1.2",
                      told)
+
+
+@pytest.mark.parametrize("example", ["embed", "live_capture"])
+def test_an_example_compiles_where_it_is_copied_to(installed, tmp_path, example):
+    """By the page's command."""
+    page = (installed.share / "doc" / "gst-normalcrafter" / "docs" / "applications.md").read_text()
+    source, = (installed.share / "doc" / "gst-normalcrafter" / "examples").glob(f"*/{example}.cc")
+    shutil.copy(source, tmp_path)
+    command = re.search(rf"^c\+\+ .*\b{example}\.cc.*$", page, re.MULTILINE)[0]
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    assert "--model" in installed.run(tmp_path / example, "--help")
 
 
 def test_a_program_compiles_against_the_engine_and_runs(installed, model, tmp_path):
