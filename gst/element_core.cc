@@ -21,6 +21,7 @@ namespace {
 
 constexpr GstClockTime kUnknownFrameDuration = GST_SECOND / 25;
 constexpr int kPercentStep = 5;
+constexpr gint64 kStageInterval = G_TIME_SPAN_SECOND / 5;
 
 std::string find_demo_model() {
   const std::filesystem::path candidates[] = {
@@ -827,12 +828,21 @@ void ElementCore::progress(const Progress& now) {
   GST_LOG_OBJECT(element(), "%s %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT,
                  now.stage == Stage::Load ? "load" : "frames", static_cast<guint64>(now.done),
                  static_cast<guint64>(now.total));
-  if (now.stage != Stage::Load || now.total == 0 || told_percent_ < 0) return;
+  if (now.stage != Stage::Load) return stage_progress(now);
+  if (now.total == 0 || told_percent_ < 0) return;
   const int percent =
       static_cast<int>(100.0 * static_cast<double>(now.done) / static_cast<double>(now.total));
   if (percent < told_percent_ + kPercentStep) return;
   told_percent_ = percent;
   post_loading(element(), Loading::Continues, model_->info().directory, percent, nullptr);
+}
+
+// Each stage's begin and end, and in between what a person can follow.
+void ElementCore::stage_progress(const Progress& now) {
+  const gint64 time = g_get_monotonic_time();
+  if (now.done != 0 && now.done < now.total && time < told_stage_ + kStageInterval) return;
+  told_stage_ = time;
+  post_stage(element(), now);
 }
 
 void ElementCore::windows_done(const SessionStats& before, const WorkerStats& now) {

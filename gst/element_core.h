@@ -89,6 +89,7 @@ class ElementCore final : public WorkerHost {
   Latency latency() const;
   void tell_latency(double tolerance);
   void progress(const Progress& progress);
+  void stage_progress(const Progress& progress);
   GstElement* element() const { return GST_ELEMENT_CAST(base_); }
 
   GstBaseTransform* const base_;
@@ -119,6 +120,7 @@ class ElementCore final : public WorkerHost {
 
   // The worker's own.
   int told_percent_ = -1;
+  gint64 told_stage_ = 0;  // when, by g_get_monotonic_time()
 
   OutputBuffers buffers_;
   std::shared_ptr<const SessionOptions> session_options_;  ///< state changes, then streaming thread

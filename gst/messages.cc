@@ -120,6 +120,14 @@ void post_loading(GstElement* element, Loading state, const std::string& model, 
   gst_element_post_message(element, message);
 }
 
+void post_stage(GstElement* element, const Progress& now) {
+  GstStructure* structure =
+      gst_structure_new("normalcrafter-stage", "stage", G_TYPE_STRING, stage_name(now.stage),
+                        "done", G_TYPE_UINT64, static_cast<guint64>(now.done), "total",
+                        G_TYPE_UINT64, static_cast<guint64>(now.total), nullptr);
+  gst_element_post_message(element, gst_message_new_element(GST_OBJECT(element), structure));
+}
+
 void post_windows(GstElement* element, const SessionStats& before, const WorkerStats& now,
                   GstClockTime latency) {
   const auto seconds = [&](Stage stage) {

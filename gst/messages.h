@@ -18,6 +18,9 @@ void post_warning(GstElement* element, const std::string& text);
 void post_loading(GstElement* element, Loading state, const std::string& model, int percent,
                   const char* reason);
 
+/// Posts the element message "normalcrafter-stage": how far a network is in the present pass.
+void post_stage(GstElement* element, const Progress& now);
+
 /// Posts the element message "normalcrafter-window": what ran since the statistics were `before`.
 void post_windows(GstElement* element, const SessionStats& before, const WorkerStats& now,
                   GstClockTime latency);

@@ -186,6 +186,11 @@ class FakeSession final : public Session {
     stats_.stage_seconds[static_cast<int>(stage)] += seconds.count();
   }
 
+  void tell(Stage stage, int done) const {
+    const auto total = static_cast<std::uint64_t>(options_.window_size);
+    if (callbacks_.progress) callbacks_.progress({stage, static_cast<std::uint64_t>(done), total});
+  }
+
   /// Waits as long as another session of the model is in a window.
   std::unique_lock<std::mutex> take_model() const {
     std::unique_lock lock(model_->network, std::try_to_lock);
@@ -212,6 +217,7 @@ class FakeSession final : public Session {
     const std::unique_lock lock = take_model();
     const Inside inside(controls.in_window);
     const auto began = std::chrono::steady_clock::now();
+    tell(Stage::Unet, 0);
     int milliseconds = controls.window_ms;
     if (controls.jitter_ms > 0) milliseconds += static_cast<int>(random_() % controls.jitter_ms);
     sleep(milliseconds);
@@ -224,6 +230,7 @@ class FakeSession final : public Session {
     covered_ = end;
     ++windows_run_;
     ++controls.windows;
+    for (int done = 1; done <= options_.window_size; ++done) tell(Stage::Unet, done);
     add_seconds(Stage::Unet, began);
     const std::lock_guard counting(mutex_);
     ++stats_.windows;

@@ -151,6 +151,27 @@ TEST_F(ElementTest, LoadingShowsProgress) {
   EXPECT_EQ(std::count(progress.begin(), progress.end(), GST_PROGRESS_TYPE_COMPLETE), 1);
 }
 
+TEST_F(ElementTest, StagesTellTheirBeginAndEndAndLittleInBetween) {
+  play();
+  push_frames(0, 14);
+  EXPECT_TRUE(send_eos());
+  pull_colours(14);
+  std::vector<std::uint64_t> done;
+  for (const GstStructure* structure : messages_->structures("normalcrafter-stage")) {
+    EXPECT_STREQ(gst_structure_get_string(structure, "stage"), "unet");
+    guint64 number = 99;
+    guint64 total = 0;
+    EXPECT_TRUE(gst_structure_get(structure, "done", G_TYPE_UINT64, &number, "total", G_TYPE_UINT64,
+                                  &total, nullptr));
+    EXPECT_EQ(total, 14u);
+    done.push_back(number);
+  }
+  ASSERT_GE(done.size(), 2u);
+  EXPECT_EQ(done.front(), 0u);
+  EXPECT_EQ(done.back(), 14u);
+  EXPECT_LT(done.size(), 8u);  // of 15 reports that come at once
+}
+
 struct BadModel {
   const char* content;
   int number;
