@@ -7,6 +7,7 @@ matrix with orthonormal rows or columns, found by a Newton-Schulz iteration. Con
 """
 
 import collections
+import functools
 
 import torch
 
@@ -21,10 +22,10 @@ NOT_MATRICES = ("time_embedding", "add_embedding", "time_emb_proj", "time_pos_em
                 "class_embedding", "decoder.conv_out", "time_conv_out")
 
 
-def orthogonalised(matrices):
-    """[k,m,n] -> the same with singular values near 1"""
+def orthogonalised(matrices, dtype):
+    """[k,m,n] -> the same with singular values near 1, computed in `dtype`"""
     a, b, c = COEFFICIENTS
-    x = matrices.to(torch.bfloat16)
+    x = matrices.to(dtype)
     tall = x.shape[1] > x.shape[2]
     x = x.transpose(1, 2) if tall else x
     x = x / (x.float().flatten(1).norm(dim=1).to(x.dtype)[:, None, None] + 1e-7)
@@ -35,22 +36,28 @@ def orthogonalised(matrices):
 
 
 class Muon(torch.optim.Optimizer):
-    def __init__(self, parameters, lr, weight_decay=0.01):
-        super().__init__(parameters, dict(lr=lr, weight_decay=weight_decay))
+    """dtype: what updates are computed in. map: runs a function over matrices of each shape, by several threads maybe."""
 
-    @torch.no_grad()
+    def __init__(self, parameters, lr, dtype, map, weight_decay=0.01):
+        super().__init__(parameters, dict(lr=lr, weight_decay=weight_decay))
+        self.dtype, self.map = dtype, map
+
     def step(self):
         for group in self.param_groups:
             alike = collections.defaultdict(list)  # matrices of one shape are orthogonalised together
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     alike[tuple(parameter.flatten(1).shape)].append(parameter)
-            for shape, parameters in alike.items():
-                updates = orthogonalised(torch.stack([self.momentum(p).flatten(1) for p in parameters]))
-                size = group["lr"] * RMS_OF_ADAMW * max(shape)**0.5
-                for parameter, update in zip(parameters, updates):
-                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
-                    parameter.add_(update.view_as(parameter), alpha=-size)
+            list(self.map(functools.partial(self.update, group["lr"], group["weight_decay"]), alike.values()))
+
+    @torch.no_grad()
+    def update(self, lr, weight_decay, parameters):
+        """One update of parameters whose matrices have one shape."""
+        gradients = torch.stack([self.momentum(p).flatten(1) for p in parameters])
+        size = lr * RMS_OF_ADAMW * max(gradients.shape[1:])**0.5
+        for parameter, update in zip(parameters, orthogonalised(gradients, self.dtype)):
+            parameter.mul_(1 - lr * weight_decay)
+            parameter.add_(update.view_as(parameter), alpha=-size)
 
     def momentum(self, parameter):
         """Nesterov's: the gradient and the running mean with it."""
@@ -64,13 +71,13 @@ class Muon(torch.optim.Optimizer):
 class Optimizers:
     """Both optimisers over a model's parameters, used as one."""
 
-    def __init__(self, model, lr, adamw_factor):
+    def __init__(self, model, lr, adamw_factor, muon_dtype, map):
         matrices, others = [], []
         for name, parameter in model.named_parameters():
             is_matrix = parameter.ndim >= 2 and not any(part in name for part in NOT_MATRICES)
             (matrices if is_matrix else others).append(parameter)
         self.adamw_factor = adamw_factor
-        self.both = (Muon(matrices, lr),
+        self.both = (Muon(matrices, lr, muon_dtype, map),
                      torch.optim.AdamW(others, lr * adamw_factor, betas=(0.9, 0.98), weight_decay=1e-3))
 
     def set_rate(self, lr):

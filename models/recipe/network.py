@@ -25,6 +25,7 @@ WINDOW = 14
 DECODE_CHUNK = 4
 PADDING_MULTIPLE = 64
 ADDED_TIME_IDS = (7.0, 127.0, 0.0)  # fps, motion bucket, noise augmentation
+COARSE_BLOCKS = 2  # of the decoder: what they make has half the picture's size
 SCALING_FACTOR = 0.18215
 
 UNET = dict(
@@ -63,6 +64,7 @@ class DemoModel(torch.nn.Module):
         self.unet = UNetSpatioTemporalConditionModel(**UNET)
         self.vae = AutoencoderKLTemporalDecoder(**VAE)
         self.image_encoder = CLIPVisionModelWithProjection(CLIPVisionConfig(**IMAGE_ENCODER))
+        self.coarse_head = make_coarse_head()
         scheduler = EulerDiscreteScheduler(**SCHEDULER)
         scheduler.set_timesteps(1)
         sigma = float(scheduler.sigmas[0])
@@ -126,6 +128,36 @@ class DemoModel(torch.nn.Module):
         normals = self.denoise(latents.flatten(0, 1), context, clips).unflatten(0, (clips, length))
         return self.decode(normals[:, first:last].flatten(0, 1), last - first)
 
+    def forward_coarse(self, frames, clips, chunk, head_only=False):
+        """`forward` at a quarter of the work, for training alone: vectors are read by `coarse_head` half way up the
+        decoder and scaled up, and the encoder's layers at full size take no gradient.
+
+        `chunk` may be several of the decoder's. head_only: no gradient but to the head."""
+        length, (first, last) = len(frames) // clips, chunk
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not head_only):
+            latents = self.denoise(self.encode_coarse(frames), self.embed(frames), clips)
+            latents = latents.unflatten(0, (clips, length))[:, first:last].flatten(0, 1)
+            hidden = self.decode_coarse(latents, min(last - first, DECODE_CHUNK))
+        return F.interpolate(self.coarse_head(hidden).float(), scale_factor=2, mode="bilinear")
+
+    def encode_coarse(self, frames):
+        """`encode`, without gradients at full size"""
+        encoder = self.vae.encoder
+        with torch.no_grad():
+            x = encoder.down_blocks[0](encoder.conv_in(frames * 2 - 1))
+        for block in encoder.down_blocks[1:]:
+            x = block(x)
+        x = encoder.conv_out(F.silu(encoder.conv_norm_out(encoder.mid_block(x))))
+        return self.vae.quant_conv(x).chunk(2, dim=1)[0]
+
+    def decode_coarse(self, latents, frames):
+        """Chunks [k*frames,c,h,w] of normal latents -> hidden states [k*frames,C,4h,4w] within the decoder"""
+        decoder, still = self.vae.decoder, latents.new_zeros(len(latents) // frames, frames)
+        x = decoder.mid_block(decoder.conv_in(latents / SCALING_FACTOR), image_only_indicator=still)
+        for block in decoder.up_blocks[:COARSE_BLOCKS]:
+            x = block(x, image_only_indicator=still)
+        return x
+
     def encode_around(self, frames, first, last):
         """Latents [B,T,c,h,w] of frames [B,T,3,H,W]; gradients flow to the frames [first, last) alone."""
         clips, length = frames.shape[:2]
@@ -136,6 +168,12 @@ class DemoModel(torch.nn.Module):
             outer = torch.cat([frames[:, :first], frames[:, last:]], 1)
             outer = self.encode(outer.flatten(0, 1)).unflatten(0, (clips, -1)).to(inner.dtype)
         return torch.cat([outer[:, :first], inner, outer[:, first:]], 1)
+
+
+def make_coarse_head():
+    channels = VAE["block_out_channels"][::-1][COARSE_BLOCKS - 1]
+    return torch.nn.Sequential(torch.nn.GroupNorm(32, channels, eps=1e-6), torch.nn.SiLU(),
+                               torch.nn.Conv2d(channels, 3, 3, padding=1))
 
 
 def context_for(block, context):

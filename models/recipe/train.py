@@ -7,13 +7,15 @@
 The rate is constant after a warm-up, so that training may stop and go on at any time; what is saved is the running
 mean (EMA) of the weights, in DIR/model. Batches follow from the seed and the step's number. DIR/log.jsonl has the
 curve (plot_curve.py draws it). Ctrl-C or SIGTERM saves and ends; whatever else ends it costs the steps since the last
-checkpoint. One GPU is used where PyTorch finds one, else the CPU in bfloat16: there each worker is one thread that
-renders, runs and differentiates its own clips, which keeps no thread waiting for another but once a step.
+checkpoint. One GPU is used where PyTorch finds one, else the CPU, in bfloat16 where it multiplies that: there each
+worker is one thread that renders, runs and differentiates its own clips, which keeps no thread waiting for another but
+once a step.
 """
 
 import argparse
 import concurrent.futures
 import copy
+import dataclasses
 import json
 import os
 import pathlib
@@ -26,9 +28,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import muon
 import network
 import scenes
-from muon import Optimizers
 from training_clips import Clips, Job, load_photos
 
 WARM_UP = 60
@@ -53,13 +55,23 @@ WINDOWS = (
     (0.25, Job(128, 128, 1, 1, 3)), (0.15, Job(192, 128, 1, 1, 2)), (0.05, Job(128, 192, 1, 1, 2)),
     (0.15, Job(256, 192, 1, 1, 1)), (0.10, Job(320, 192, 1, 1, 1)), (0.12, Job(128, 128, 14, 4, 1)),
     (0.08, Job(192, 128, 14, 4, 1)), (0.04, Job(128, 192, 14, 4, 1)), (0.06, Job(256, 192, 14, 2, 1)))
+# In the third phase a share of the steps takes the coarse form, which has twice the clips and most of each window.
+COARSE = (
+    (0.30, Job(128, 128, 1, 1, 6, True)), (0.16, Job(192, 128, 1, 1, 4, True)), (0.07, Job(128, 192, 1, 1, 4, True)),
+    (0.13, Job(256, 192, 1, 1, 2, True)), (0.09, Job(320, 192, 1, 1, 2, True)), (0.10, Job(128, 128, 14, 12, 1, True)),
+    (0.08, Job(192, 128, 14, 12, 1, True)), (0.03, Job(128, 192, 14, 12, 1, True)),
+    (0.04, Job(256, 192, 14, 12, 1, True)))
+# In so many coarse steps at first nothing but their head is trained: what it reads has been trained already.
+HEAD_STEPS = 80
 PADDED_SHARE = 0.25
 
 
-def choose_job(seed, step, phases):
+def choose_job(seed, step, phases, coarse_share):
     """The job of a step, its picture made smaller in some, so that white bars fill it up."""
     r = np.random.default_rng([1, seed, step])
     table = SMALL if step < phases[0] else STILLS if step < phases[1] else WINDOWS
+    if table is WINDOWS and np.random.default_rng([2, seed, step]).random() < coarse_share:
+        table = COARSE
     weights = np.array([weight for weight, _ in table])
     job = table[r.choice(len(table), p=weights / weights.sum())][1]
     if job.width == 64 or r.random() >= PADDED_SHARE:
@@ -69,7 +81,7 @@ def choose_job(seed, step, phases):
         width -= int(r.integers(1, 60))
     if r.random() < 0.6:
         height -= int(r.integers(1, 60))
-    return Job(width, height, job.frames, job.chunk, job.clips)
+    return dataclasses.replace(job, width=width, height=height)
 
 
 # Loss.
@@ -94,7 +106,7 @@ def smooth_length(v, dim=1, softness=0.05):
     return (v.square().sum(dim) + softness**2).sqrt() - softness
 
 
-LOSS_WEIGHTS = {"cosine": 0.5, "chord": 0.5, "length": 0.2, "change": 0.5}
+LOSS_WEIGHTS = {"cosine": 0.5, "chord": 0.5, "length": 0.2, "change": 0.8}
 
 
 # Validation: few clips, for the curve; the evaluation set is evaluation.py's.
@@ -134,6 +146,13 @@ class Validation:
         return result
 
 
+def multiplies_bfloat16(device):
+    """Elsewhere a CPU takes many times as long for bfloat16 as for float32."""
+    flags = pathlib.Path("/proc/cpuinfo")
+    return device.type == "cuda" or flags.exists() and bool(
+        {"avx512_bf16", "amx_bf16", "bf16"} & set(flags.read_text().split()))
+
+
 class Trainer:
     def __init__(self, options):
         self.options, self.work = options, pathlib.Path(options.work)
@@ -142,13 +161,17 @@ class Trainer:
         torch.manual_seed(options.seed)
         network.use_fast_forms()
         self.model = network.DemoModel()
-        self.step, self.frames, self.cpu_before, self.anneal_from = 0, 0, 0.0, None
+        self.has_bfloat16 = multiplies_bfloat16(self.device)
+        self.step, self.frames, self.cpu_before, self.anneal_from, self.head_steps = 0, 0, 0.0, None, 0
         if options.weights:
             network.load_weights(self.model, options.weights)
             self.set_progress(json.loads((pathlib.Path(options.weights) / PROGRESS).read_text()))
         self.model.to(self.device)
         self.ema = copy.deepcopy(self.model).requires_grad_(False)
-        self.optimizers = Optimizers(self.model, options.rate, options.adamw_factor)
+        self.workers = concurrent.futures.ThreadPoolExecutor(
+            options.workers, initializer=lambda: torch.set_num_threads(1))
+        self.optimizers = muon.Optimizers(self.model, options.rate, options.adamw_factor,
+                                          torch.bfloat16 if self.has_bfloat16 else torch.float32, self.workers.map)
         self.first_step = self.step
         self.resume()
         if not options.anneal:
@@ -156,8 +179,6 @@ class Trainer:
         elif self.anneal_from is None:
             self.anneal_from = self.step
         self.clips = Clips(options.seed, load_photos(options.photos) if options.photos else None)
-        self.workers = concurrent.futures.ThreadPoolExecutor(
-            options.workers, initializer=lambda: torch.set_num_threads(1))
         self.stop = False
 
     # State.
@@ -170,12 +191,12 @@ class Trainer:
         self.model.load_state_dict(state["model"])
         self.ema.load_state_dict(state["ema"])
         self.optimizers.load_state_dict(state["optimizers"])
-        self.anneal_from = state["anneal_from"]
+        self.anneal_from, self.head_steps = state["anneal_from"], state["head_steps"]
         self.set_progress(state["progress"])
 
     def save(self):
         state = dict(model=self.model.state_dict(), ema=self.ema.state_dict(), optimizers=self.optimizers.state_dict(),
-                     anneal_from=self.anneal_from, progress=self.progress())
+                     anneal_from=self.anneal_from, head_steps=self.head_steps, progress=self.progress())
         torch.save(state, self.work / "checkpoint.part")
         (self.work / "checkpoint.part").replace(self.work / "checkpoint.pt")
         network.save(self.ema, self.work / "model")
@@ -201,19 +222,30 @@ class Trainer:
 
     def autocast(self):
         # No cache: it is shared by the threads, and each weight is used once.
-        return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False)
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.has_bfloat16, cache_enabled=False)
+
+    def still_to_anneal(self):
+        """1 before, 0 at the end"""
+        if self.anneal_from is None:
+            return 1.0
+        return max(0.0, 1 - (self.step - self.anneal_from) / self.options.anneal)
 
     def rate(self):
-        rate = self.options.rate * min(1.0, (self.step - self.first_step + 1) / WARM_UP)
-        if self.anneal_from is not None:
-            rate *= max(0.0, 1 - (self.step - self.anneal_from) / self.options.anneal)
-        return rate
+        return self.options.rate * min(1.0, (self.step - self.first_step + 1) / WARM_UP) * self.still_to_anneal()
+
+    def coarse_share(self):
+        """Falls with the rate: at the end all layers are trained together."""
+        return self.options.coarse * self.still_to_anneal()
 
     def gradients(self, job, worker):
         """(parts of the loss, gradients of all parameters) of one worker's clips."""
         batch = self.clips.batch(self.step, worker, job)
+        frames = batch.frames.to(self.device)
         with self.autocast():
-            vectors = self.model(batch.frames.to(self.device), job.clips, batch.chunk)
+            if job.is_coarse:
+                vectors = self.model.forward_coarse(frames, job.clips, batch.chunk, self.head_steps < HEAD_STEPS)
+            else:
+                vectors = self.model(frames, job.clips, batch.chunk)
         parts = loss_parts(network.crop(vectors, job.height, job.width), batch.normals.to(self.device), job.chunk)
         loss = sum(LOSS_WEIGHTS[name] * part for name, part in parts.items())
         gradients = torch.autograd.grad(loss, list(self.model.parameters()), allow_unused=True)
@@ -221,7 +253,7 @@ class Trainer:
 
     def train_step(self):
         """One update. Returns the parts of the loss, and the gradient's norm."""
-        job = choose_job(self.options.seed, self.step, self.options.phases)
+        job = choose_job(self.options.seed, self.step, self.options.phases, self.coarse_share())
         results = list(self.workers.map(lambda worker: self.gradients(job, worker), range(self.options.workers)))
         for parameter, *gradients in zip(self.model.parameters(), *(gradients for _, gradients in results)):
             parameter.grad = None if gradients[0] is None else sum(gradients) / len(gradients)
@@ -231,6 +263,7 @@ class Trainer:
             self.optimizers.step()
             self.update_ema()
         self.step += 1
+        self.head_steps += job.is_coarse
         self.frames += self.options.workers * job.clips * job.chunk
         means = {name: float(np.mean([parts[name] for parts, _ in results])) for name in results[0][0]}
         return {**means, "gradient": norm.item()}
@@ -283,6 +316,8 @@ def parse_arguments():
     parser.add_argument("--adamw-factor", type=float, default=0.5, help="AdamW's part of it (%(default)s)")
     parser.add_argument("--phases", type=int, nargs=2, default=(600, 1100), metavar="STEP",
                         help="first step with stills of full size, and with windows (%(default)s)")
+    parser.add_argument("--coarse", type=float, default=0.7, metavar="SHARE",
+                        help="share of the third phase's steps in the coarse form (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="threads; each has its clips in a step (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()

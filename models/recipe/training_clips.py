@@ -27,12 +27,14 @@ PHOTO_SIZE = 256
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """The shape of a worker's batch: `clips` windows of `frames` frames, of which `chunk` are decoded and trained on."""
+    """The shape of a worker's batch: `clips` windows of `frames` frames, of which `chunk` are decoded and trained on;
+    by all layers, or in the coarse form (network.DemoModel.forward_coarse)."""
     width: int
     height: int
     frames: int
     chunk: int
     clips: int
+    is_coarse: bool = False
 
 
 @dataclasses.dataclass

@@ -55,6 +55,19 @@ def test_a_static_clip_is_as_still_as_stated(stated):
     assert evaluation.flicker(run_element(rgb, dtype="float32")) < stated["static"]["flicker"] + 0.3
 
 
+def largest_jump(rgb, **properties):
+    """How much more than usual the vectors of a static clip change from one frame to the next, in degrees. Usual: the
+    place in the decoder's chunks of four, which shows most."""
+    predicted = run_element(rgb, dtype="float32", **properties)
+    changes = evaluation.angles(predicted[1:], predicted[:-1]).mean((1, 2))[8:36].reshape(-1, 4)
+    return (changes - np.median(changes, axis=0)).max()
+
+
+def test_windows_join_without_a_jump():
+    rgb, _ = evaluation.clips("static")[0].render(44)
+    assert largest_jump(rgb) < 0.5 * largest_jump(rgb, step_size=14)  # where nothing overlaps, joins show
+
+
 @pytest.mark.parametrize("level", evaluation.BLANK_LEVELS, ids=str)
 def test_blank_frames_give_calm_output(level):
     predicted = run_element(np.broadcast_to(np.array(level, np.uint8), (FRAMES, 128, 192, 3)), dtype="float32")
