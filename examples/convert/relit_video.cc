@@ -8,6 +8,9 @@ namespace normalcrafter::convert {
 namespace {
 
 constexpr int kQuality = 75;
+// Between two looks at whether the encoder has taken a frame: far less than a frame takes it, where
+// it is what one waits for.
+constexpr GstClockTime kStep = 2 * GST_MSECOND;
 
 /// Rows as GStreamer's RGB has them: padded to four bytes.
 GstBuffer* buffer_of(const Picture& picture) {
@@ -28,7 +31,7 @@ RelitVideo::RelitVideo(const std::string& path, const Light& light)
       writer_(video_codec(output_kind(path), kQuality), partial_name(path).string(),
               pipeline_.bin()) {
   gst_bin_add(pipeline_.bin(), GST_ELEMENT(source_));
-  g_object_set(source_, "format", GST_FORMAT_TIME, "block", TRUE, nullptr);
+  g_object_set(source_, "format", GST_FORMAT_TIME, nullptr);
   writer_.link_from(GST_ELEMENT(source_));
   gst_element_set_state(pipeline_.get(), GST_STATE_PLAYING);
 }
@@ -44,9 +47,7 @@ void RelitVideo::start(const NormalFrame& frame) {
 
 void RelitVideo::write(const NormalFrame& frame) {
   if (!begin_) start(frame);
-  const Handle<GstBus> bus(gst_element_get_bus(pipeline_.get()));
-  if (const Handle<GstMessage> error{gst_bus_pop_filtered(bus.get(), GST_MESSAGE_ERROR)})
-    check(error.get());
+  wait_for_room();
   GstBuffer* buffer = buffer_of(relight(frame, light_));
   if (frame.time) GST_BUFFER_PTS(buffer) = static_cast<GstClockTime>(*frame.time - *begin_);
   if (frame.rate_numerator > 0) {
@@ -57,12 +58,28 @@ void RelitVideo::write(const NormalFrame& frame) {
   gst_app_src_push_buffer(source_, buffer);
 }
 
-void RelitVideo::check(GstMessage* message) const {
-  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
-    throw failure_of(message, Role::Output, path_, true);
+/// Not by the source's property `block`: after an error nothing takes frames any more, and it would
+/// wait for ever.
+void RelitVideo::wait_for_room() {
+  const Handle<GstBus> bus(gst_element_get_bus(pipeline_.get()));
+  GstClockTime wait = 0;
+  do {
+    if (const Handle<GstMessage> error{
+            gst_bus_timed_pop_filtered(bus.get(), wait, GST_MESSAGE_ERROR)})
+      check(error.get());
+    wait = kStep;
+  } while (gst_app_src_get_current_level_bytes(source_) >= gst_app_src_get_max_bytes(source_));
+}
+
+/// Remembers an error: after it finish() would wait in vain for an end, or for another error.
+void RelitVideo::check(GstMessage* message) {
+  if (GST_MESSAGE_TYPE(message) != GST_MESSAGE_ERROR) return;
+  failure_ = failure_of(message, Role::Output, path_, true);
+  throw Failure(*failure_);
 }
 
 void RelitVideo::finish() {
+  if (failure_) throw Failure(*failure_);
   gst_app_src_end_of_stream(source_);
   const Handle<GstBus> bus(gst_element_get_bus(pipeline_.get()));
   const Handle<GstMessage> end(

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "failure.h"
 #include "normal_frame.h"
 #include "pipeline_parts.h"
 #include "relight.h"
@@ -13,7 +14,8 @@
 
 namespace normalcrafter::convert {
 
-/// Lit normals, encoded in a pipeline of their own into a file under its partial name.
+/// Lit normals, encoded in a pipeline of their own into a file under its partial name. Where that
+/// fails, write() or finish() ends in a Failure (Output, DiskFull, Failed).
 class RelitVideo final : public FrameSink {
  public:
   RelitVideo(const std::string& path, const Light& light);
@@ -22,7 +24,8 @@ class RelitVideo final : public FrameSink {
 
  private:
   void start(const NormalFrame& frame);
-  void check(GstMessage* message) const;
+  void wait_for_room();
+  void check(GstMessage* message);
 
   std::string path_;
   Light light_;
@@ -30,6 +33,7 @@ class RelitVideo final : public FrameSink {
   GstAppSrc* source_;
   VideoWriter writer_;
   std::optional<std::int64_t> begin_;  ///< the first frame's time
+  std::optional<Failure> failure_;
 };
 
 }  // namespace normalcrafter::convert

@@ -1,11 +1,14 @@
-// Light, contact sheets.
+// Light, contact sheets, lit videos.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "contact_sheet.h"
 #include "failure.h"
 #include "relight.h"
+#include "relit_video.h"
 
 namespace normalcrafter::convert {
 namespace {
@@ -113,6 +116,45 @@ TEST(Sheet, LaysPicturesOutInColumnsWithGaps) {
   EXPECT_EQ(at(10, 4), 3);
   EXPECT_EQ(at(10, 9), 255);
   EXPECT_EQ(at(3, 4), 255);
+}
+
+/// Sends noise, far faster than VP9 encodes it.
+void write_noise(RelitVideo& video) {
+  Picture noise = uniform(640, 580, 0);
+  std::uint32_t state = 1;
+  for (std::byte& value : noise.pixels)
+    value = static_cast<std::byte>((state = state * 1664525 + 1013904223) >> 24);
+  NormalFrame frame = noise.view();
+  frame.height = 480;
+  frame.rate_numerator = 25;
+  for (int i = 0; i < 100; ++i) {
+    frame.number = i;
+    frame.time = i * 40'000'000;
+    video.write(frame);
+    frame.data += frame.stride;
+  }
+}
+
+TEST(RelitVideos, OnAFullDiskEndInAFailureAndNotInWaiting) {
+  gst_init(nullptr, nullptr);
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("relit-" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  fs::create_symlink("/dev/full", folder / "lit.partial.webm");
+  RelitVideo video((folder / "lit.webm").string(), parse_light("0,0,1", "model"));
+  const auto status = [](const auto& body) {
+    try {
+      body();
+    } catch (const Failure& failure) {
+      return failure.status();
+    }
+    return Status::Done;
+  };
+  alarm(60);  // ends the program where it waits for ever
+  EXPECT_EQ(status([&] { write_noise(video); }), Status::DiskFull);
+  EXPECT_EQ(status([&] { video.finish(); }), Status::DiskFull);
+  alarm(0);
+  fs::remove_all(folder);
 }
 
 }  // namespace
