@@ -26,12 +26,6 @@ std::optional<std::int64_t> converted(GstPad* pad, GstBuffer* buffer, Convert&& 
   return result;
 }
 
-std::int64_t duration_of(GstBuffer* buffer) {
-  return GST_BUFFER_DURATION_IS_VALID(buffer)
-             ? static_cast<std::int64_t>(GST_BUFFER_DURATION(buffer))
-             : 0;
-}
-
 GstPadProbeReturn block(GstPad*, GstPadProbeInfo*, gpointer) {
   return GST_PAD_PROBE_OK;
 }
@@ -44,6 +38,12 @@ GstPadProbeReturn drop(GstPad*, GstPadProbeInfo*, gpointer) {
 
 std::optional<std::int64_t> stream_time(GstPad* pad, GstBuffer* buffer) {
   return converted(pad, buffer, gst_segment_to_stream_time);
+}
+
+std::int64_t duration_of(GstBuffer* buffer) {
+  return GST_BUFFER_DURATION_IS_VALID(buffer)
+             ? static_cast<std::int64_t>(GST_BUFFER_DURATION(buffer))
+             : 0;
 }
 
 Gate::Gate(GstPad* pad)

@@ -20,6 +20,8 @@ struct Stretch {
 
 /// A buffer's time from the source's beginning on `pad`; nothing if it has none.
 std::optional<std::int64_t> stream_time(GstPad* pad, GstBuffer* buffer);
+/// In nanoseconds; 0 if it has none.
+std::int64_t duration_of(GstBuffer* buffer);
 
 /// Holds back what comes to a source pad until it is opened, and keeps flushes (of the seek before
 /// that) from what lies behind. Afterwards each buffer is judged, until end. Pads are those of

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "gate.h"
 #include "gst_handles.h"
 #include "pipeline_parts.h"
 
@@ -17,7 +18,7 @@ bool starts_with(GstCaps* caps, const char* media) {
   return g_str_has_prefix(gst_structure_get_name(gst_caps_get_structure(caps, 0)), media) != FALSE;
 }
 
-bool can_be_turned(GstCaps* caps) {
+bool videoflip_takes(GstCaps* caps) {
   GstElement* flip = make_element("videoflip");
   const Handle<GstPad> sink(gst_element_get_static_pad(flip, "sink"));
   const Handle<GstCaps> taken(gst_pad_get_pad_template_caps(sink.get()));
@@ -25,8 +26,22 @@ bool can_be_turned(GstCaps* caps) {
   return gst_caps_can_intersect(taken.get(), caps) != FALSE;
 }
 
-/// From decoded frames to the element's: one picture a frame, since the element takes no fields,
-/// and as a player shows it, since a player turns no vectors.
+/// videoflip for deep video, in a format that it takes and that holds all bits: videoconvert's own
+/// choice may have 8 (for P010_10LE it has).
+std::string deep_turning_line(GstCaps* caps, const GstVideoFormatInfo* info) {
+  const std::string flip = "videoflip video-direction=auto ! ";
+  if (videoflip_takes(caps)) return flip;
+  if (!GST_VIDEO_FORMAT_INFO_IS_YUV(info) || GST_VIDEO_FORMAT_INFO_DEPTH(info, 0) > 12) return "";
+  const bool half_width = GST_VIDEO_FORMAT_INFO_W_SUB(info, 1) == 1;
+  const bool half_height = GST_VIDEO_FORMAT_INFO_H_SUB(info, 1) == 1;
+  const char* colours = !half_width ? "Y444" : half_height ? "I420" : "I422";
+  const char* bits = GST_VIDEO_FORMAT_INFO_DEPTH(info, 0) > 10 ? "12" : "10";
+  return std::string("videoconvert ! capsfilter caps=video/x-raw,format=") + colours + "_" + bits +
+         "LE ! " + flip;
+}
+
+}  // namespace
+
 std::string frames_line(GstCaps* caps) {
   const char* name = gst_structure_get_string(gst_caps_get_structure(caps, 0), "format");
   const GstVideoFormat format =
@@ -34,10 +49,13 @@ std::string frames_line(GstCaps* caps) {
   const GstVideoFormatInfo* info = gst_video_format_get_info(format);
   const bool is_deep = GST_VIDEO_FORMAT_INFO_DEPTH(info, 0) > 8;
   const char* rgb = is_deep ? "RGBA64_LE" : GST_VIDEO_FORMAT_INFO_HAS_ALPHA(info) ? "RGBA" : "RGB";
-  std::string line = "videoconvert ! deinterlace fields=top ! ";
-  if (!is_deep || can_be_turned(caps)) line += "videoflip video-direction=auto ! ";
-  return line + "videoconvert ! capsfilter caps=video/x-raw,format=" + rgb;
+  const std::string turn =
+      is_deep ? deep_turning_line(caps, info) : "videoflip video-direction=auto ! ";
+  return "videoconvert ! deinterlace fields=top ! " + turn +
+         "videoconvert ! capsfilter caps=video/x-raw,format=" + rgb;
 }
+
+namespace {
 
 InputPlan pictures_plan(PictureList list, const Options& options) {
   if (options.fps_numerator == 0)
@@ -141,11 +159,36 @@ void Source::take(GstPad* pad) {
     callbacks_.audio(pad);
   } else if (starts_with(caps.get(), "video/x-raw") && !has_video_) {
     has_video_ = link_video(pad, caps.get());
+  } else {
+    leave_unused(pad);
   }
 }
 
-/// videoflip has no 16-bit RGB: pictures of that kind, which are not turned anyway, pass without
-/// it. The format that the element gets depends on the source alone, so that all outputs have the
+/// Read all the same: it may be what lasts as long as the container says. But the pipeline does not
+/// wait for its end, which comes late where a range ends early.
+void Source::leave_unused(GstPad* pad) {
+  GstElement* end = make_element("fakesink");
+  g_object_set(end, "async", FALSE, "sync", FALSE, nullptr);
+  GST_OBJECT_FLAG_UNSET(end, GST_ELEMENT_FLAG_SINK);
+  gst_bin_add(pipeline_, end);
+  gst_element_sync_state_with_parent(end);
+  const Handle<GstPad> sink(gst_element_get_static_pad(end, "sink"));
+  gst_pad_add_probe(sink.get(), GST_PAD_PROBE_TYPE_BUFFER, on_unused, this, nullptr);
+  gst_pad_link(pad, sink.get());
+}
+
+GstPadProbeReturn Source::on_unused(GstPad* pad, GstPadProbeInfo* info, gpointer self) {
+  GstBuffer* buffer = GST_PAD_PROBE_INFO_BUFFER(info);
+  const auto time = stream_time(pad, buffer);
+  if (!time) return GST_PAD_PROBE_OK;
+  const std::int64_t end = *time + duration_of(buffer);
+  std::atomic<std::int64_t>& last = static_cast<Source*>(self)->unused_position_;
+  for (std::int64_t known = last; known < end && !last.compare_exchange_weak(known, end);) {
+  }
+  return GST_PAD_PROBE_OK;
+}
+
+/// The format that the element gets depends on the source alone, so that all outputs have the
 /// same vectors.
 bool Source::link_video(GstPad* pad, GstCaps* caps) {
   GstElement* turn = parse_bin(frames_line(caps));

@@ -28,6 +28,11 @@ struct InputPlan {
 /// sequence and the options have no --fps.
 InputPlan plan_input(const Options& options);
 
+/// A launch line from decoded frames of these caps to the element's: one picture a frame, since the
+/// element takes no fields, and as a player shows it, since a player turns no vectors. All bits are
+/// kept; what cannot be turned without losing some (deep RGB) is not turned.
+std::string frames_line(GstCaps* caps);
+
 /// The elements from a file to upright pictures. They belong to the pipeline, which has to be
 /// stopped before the source goes.
 class Source {
@@ -48,6 +53,9 @@ class Source {
   GstPad* gate_pad() const { return gate_pad_; }
   bool has_video() const { return has_video_; }
   bool is_pictures() const { return feeder_ != nullptr; }
+  /// Where what came last of the streams that are not used (subtitles, further videos) ends, in
+  /// nanoseconds from the source's beginning.
+  std::int64_t unused_position() const { return unused_position_; }
   /// What setting up streams or reading pictures ended in, if it failed.
   std::optional<Failure> failure() const;
 
@@ -60,6 +68,8 @@ class Source {
   void watch(GstElement* decoder);
   void take(GstPad* pad);
   bool link_video(GstPad* pad, GstCaps* caps);
+  void leave_unused(GstPad* pad);
+  static GstPadProbeReturn on_unused(GstPad* pad, GstPadProbeInfo* info, gpointer self);
 
   GstBin* pipeline_;
   GstElement* target_;
@@ -68,6 +78,7 @@ class Source {
   GstPad* gate_pad_;
   std::unique_ptr<PictureFeeder> feeder_;
   std::atomic<bool> has_video_{false};
+  std::atomic<std::int64_t> unused_position_{0};
   mutable std::mutex mutex_;
   std::optional<Failure> failure_;
 };

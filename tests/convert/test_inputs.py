@@ -58,12 +58,15 @@ def test_film_rate_stays_film_rate(convert, clip):
     assert count("out.mp4") == count("film.mp4")
 
 
-def test_a_video_that_a_player_turns_is_turned_before_the_network(convert, clip):
-    ffmpeg("-i", clip, "-c", "copy", "-metadata:s:v", "rotate=90", "turned.mp4")
-    convert("turned.mp4", "out.npy")
+@pytest.mark.parametrize("codec", ["libx264", "v210"])
+def test_a_video_that_a_player_turns_is_turned_before_the_network(convert, clip, codec):
+    """v210: 10 bits, in a format that GStreamer's videoflip does not take."""
+    ffmpeg("-i", clip, "-c:v", codec, "in.mov")
+    ffmpeg("-i", "in.mov", "-c", "copy", "-metadata:s:v", "rotate=90", "turned.mov")
+    convert("turned.mov", "out.npy")
     turned = np.load("out.npy")
     assert turned.shape == (30, WIDTH, HEIGHT, 3)
-    convert("turned.mp4", "out.mp4")
+    convert("turned.mov", "out.mp4")
     assert probed("out.mp4", "stream=width,height") == [[str(HEIGHT), str(WIDTH)]]
     # The file must not say that it is to be turned again.
     assert decoded("out.mp4", size=(WIDTH, HEIGHT)).shape == (30, WIDTH, HEIGHT, 3)
