@@ -53,6 +53,17 @@ void Conversion::build() {
   gst_bin_add(bin, element_);
   outputs_ = std::make_unique<Outputs>(options_, output_, bin, element_,
                                        [this] { tracker_.frame_written(); });
+  try {
+    build_source();
+    remove_replaced(output_);
+  } catch (...) {
+    outputs_->discard();
+    throw;
+  }
+}
+
+void Conversion::build_source() {
+  GstBin* bin = pipeline_->bin();
   source_ = std::make_unique<Source>(
       input_, range_, bin, element_,
       Source::Callbacks{[this](GstPad* pad) { outputs_->add_audio(pad, *gate_); },
@@ -137,7 +148,8 @@ void Conversion::fail(const Failure& failure, Role role) {
 
 void Conversion::check_input_was_whole() {
   if (failure_ || gate_->has_cut() || source_->is_pictures() || !length_.duration) return;
-  const std::int64_t end = std::max(gate_->source_position(), outputs_->audio_position());
+  const std::int64_t end =
+      std::max({gate_->source_position(), outputs_->audio_position(), source_->unused_position()});
   if (*length_.duration - end <= kEndTolerance) return;
   failure_ = Failure(Status::InputDamaged, options_.input + ": breaks off after " +
                                                seconds_text(end) + ", though it is said to last " +

@@ -40,6 +40,7 @@ class Conversion {
 
  private:
   void build();
+  void build_source();
   void begin(std::int64_t running_time);
   void streams_known();
   void seek();

@@ -107,6 +107,14 @@ bool parse(const std::string& text, GParamSpec* spec, GValue* value) {
   return gst_value_deserialize(value, text.c_str()) && !g_param_value_validate(spec, value);
 }
 
+/// The model that the element opens, by the name that it was given.
+std::string model_in_use(GstElement* element) {
+  const std::string property = property_text(element, "model");
+  if (!property.empty()) return property;
+  const char* variable = g_getenv("NORMALCRAFTER_MODEL");
+  return variable != nullptr && *variable != '\0' ? variable : "(the demo model)";
+}
+
 /// Where the plugin is, relative to this program as the installation has them: that may have been
 /// moved as a whole, or unpacked somewhere else.
 std::string installed_plugin_directory(const std::string& installed_in) {
@@ -197,7 +205,8 @@ std::string settings_that_count(GstElement* element) {
   std::string text;
   for (GParamSpec* spec : writable_properties(element)) {
     const std::string name = g_param_spec_get_name(spec);
-    const std::string value = property_text(element, name.c_str());
+    const std::string value =
+        name == "model" ? model_in_use(element) : property_text(element, name.c_str());
     if (no_matter.count(name) > 0 || value == default_text(spec)) continue;
     text += (text.empty() ? "" : " ") + name + "=" + value;
   }

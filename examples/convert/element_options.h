@@ -28,8 +28,8 @@ GOptionGroup* element_option_group(GstElement* element, ElementSettings* setting
 /// A Failure (Usage) for a value that does not suit; it says what does.
 void apply(const ElementSettings& settings, GstElement* element);
 
-/// The properties that the pictures depend on and that are not at their default, as
-/// "max-resolution=320 step-size=7".
+/// The model that is used, wherever its name comes from, and the other properties that the pictures
+/// depend on and that are not at their default, as "model=/models/a step-size=7".
 std::string settings_that_count(GstElement* element);
 
 /// A property of any type as text.

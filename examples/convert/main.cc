@@ -3,6 +3,8 @@
 
 #include <clocale>
 #include <cstdio>
+#include <exception>
+#include <new>
 #include <optional>
 
 #include "check_axes.h"
@@ -42,14 +44,20 @@ nc::Handle<GstElement> find_element(std::optional<nc::Failure>& why) {
   }
 }
 
+nc::Status status_of(const std::exception& error) {
+  if (const auto* failure = dynamic_cast<const nc::Failure*>(&error)) return failure->status();
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return nc::Status::OutOfMemory;
+  return nc::Status::Failed;
+}
+
 nc::Status convert(const nc::Options& options, GstElement* element) {
   nc::Reporter reporter(options.progress);
   nc::Outcome outcome;
   try {
     outcome = nc::Conversion(options, element, reporter).run();
-  } catch (const nc::Failure& failure) {
-    outcome.status = failure.status();
-    outcome.message = failure.what();
+  } catch (const std::exception& error) {
+    outcome.status = status_of(error);
+    outcome.message = error.what();
   }
   reporter.end(outcome);
   return outcome.status;
@@ -88,9 +96,9 @@ int main(int argc, char** argv) {
   nc::Status status = nc::Status::Failed;
   try {
     status = run({argv, argv + argc});
-  } catch (const nc::Failure& failure) {
-    std::fprintf(stderr, "normalcrafter-convert: %s\n", failure.what());
-    status = failure.status();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "normalcrafter-convert: %s\n", error.what());
+    status = status_of(error);
   }
   return static_cast<int>(status);
 }

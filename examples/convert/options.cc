@@ -6,6 +6,7 @@
 
 #include "failure.h"
 #include "gst_handles.h"
+#include "relight.h"
 
 namespace normalcrafter::convert {
 namespace {
@@ -236,6 +237,7 @@ void check_together(const Options& options) {
     refuse("--preview=" + options.preview + ": a contact sheet is a png, a lit one a video");
   if (!options.preview.empty() && options.preview == options.output)
     refuse("--preview=" + options.preview + " is the output itself");
+  parse_light(options.light, "model");
 }
 
 }  // namespace

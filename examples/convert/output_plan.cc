@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <limits>
+#include <set>
 
 #include "failure.h"
 #include "npy.h"
@@ -62,6 +64,39 @@ Samples samples_of(const Options& options, const PictureFormat& format) {
   return format.alpha ? Samples::Rgba8 : Samples::Rgb8;
 }
 
+/// How many numbers the run writes, as far as it can be told: without --frames it is all that
+/// follow.
+std::int64_t most_written(const Options& options, const InputPlan& input) {
+  if (!options.frames) return std::numeric_limits<std::int64_t>::max();
+  if (input.pictures) {
+    const PictureRange chosen =
+        cut(input.pictures->files, {options.start, options.frames}, input.rate);
+    return static_cast<std::int64_t>(chosen.files.size());
+  }
+  return options.frames->unit == Amount::Unit::Frames ? options.frames->value : 0;
+}
+
+/// The files with the numbers that are written, but for pictures that the run reads. What lies
+/// behind a part of a clip stays, as it may be the rest of the clip. Beside a piece everything
+/// stays: others may be writing there.
+std::vector<fs::path> replaced_by(const Options& options, const InputPlan& input,
+                                  const OutputPlan& plan,
+                                  const std::vector<std::int64_t>& present) {
+  if (options.trim || present.empty()) return {};
+  std::error_code ignored;
+  std::set<fs::path> read;
+  if (input.pictures)
+    for (const fs::path& file : input.pictures->files) read.insert(fs::canonical(file, ignored));
+  const std::int64_t most = most_written(options, input);
+  std::vector<fs::path> replaced;
+  for (const std::int64_t number : present) {
+    if (number < plan.first || number - plan.first >= most) continue;
+    const fs::path file = plan.pattern->file(number);
+    if (read.count(fs::canonical(file, ignored)) == 0) replaced.push_back(file);
+  }
+  return replaced;
+}
+
 void plan_sequence(const Options& options, const InputPlan& input, const Windows& windows,
                    OutputPlan& plan) {
   check_folder(options.output);
@@ -77,6 +112,7 @@ void plan_sequence(const Options& options, const InputPlan& input, const Windows
                                       ": is there already; --resume goes on after such files, "
                                       "--overwrite replaces them");
   }
+  plan.replaced = replaced_by(options, input, plan, present);
 }
 
 Written written_of(const Options& options, const ResumePlan& resume) {
@@ -112,6 +148,14 @@ OutputPlan plan_output(const Options& options, const InputPlan& input, const Win
   if (!options.preview.empty()) check_file(options.preview, options.overwrite);
   plan.written = written_of(options, plan.resume);
   return plan;
+}
+
+void remove_replaced(const OutputPlan& plan) {
+  for (const fs::path& file : plan.replaced) {
+    std::error_code error;
+    fs::remove(file, error);
+    if (error) throw output_failure(file.string(), error.value());
+  }
 }
 
 std::unique_ptr<FrameSink> make_writer(const Options& options, const OutputPlan& plan) {

@@ -35,19 +35,28 @@ void remove_partial(const std::string& path) {
 Outputs::Outputs(const Options& options, const OutputPlan& plan, GstBin* pipeline,
                  GstElement* element, std::function<void()> counted)
     : options_(options), plan_(plan), pipeline_(pipeline), writer_(make_writer(options, plan)) {
-  if (!options.preview.empty()) make_preview();
+  try {
+    build(element, std::move(counted));
+  } catch (...) {
+    discard();
+    throw;
+  }
+}
+
+void Outputs::build(GstElement* element, std::function<void()> counted) {
+  if (!options_.preview.empty()) make_preview();
   link_elements(element);
   std::vector<FrameSink*> sinks;
   for (FrameSink* sink : {writer_.get(), preview_.get()})
     if (sink != nullptr) sinks.push_back(sink);
   const Handle<GstPad> out(gst_element_get_static_pad(filter_, "src"));
-  const bool one_size = !is_sequence(options.kind) || (preview_ && sheet_ == nullptr);
+  const bool one_size = !is_sequence(options_.kind) || (preview_ && sheet_ == nullptr);
   tap_ = std::make_unique<FrameTap>(
       out.get(),
-      FrameTap::Request{plan.samples, plan.written, one_size, sinks, std::move(counted)});
+      FrameTap::Request{plan_.samples, plan_.written, one_size, sinks, std::move(counted)});
   if (sheet_ == nullptr) return;
   const Handle<GstPad> in(gst_element_get_static_pad(element, "sink"));
-  input_tap_ = std::make_unique<InputTap>(in.get(), plan.written.discard, *sheet_);
+  input_tap_ = std::make_unique<InputTap>(in.get(), plan_.written.discard, *sheet_);
 }
 
 void Outputs::make_preview() {
@@ -124,6 +133,19 @@ std::int64_t Outputs::audio_position() const {
 
 void Outputs::end_streams() const {
   if (video_) video_->end_streams();
+}
+
+void Outputs::discard() {
+  input_tap_.reset();
+  tap_.reset();
+  if (preview_) {
+    preview_.reset();
+    remove_partial(options_.preview);
+  }
+  if (writer_ && !is_sequence(options_.kind)) {
+    writer_.reset();
+    remove_partial(options_.output);
+  }
 }
 
 std::string Outputs::finish(bool whole, std::optional<Failure>& failed) {

@@ -23,7 +23,7 @@ namespace normalcrafter::convert {
 /// stopped before finish() and before this goes.
 class Outputs {
  public:
-  /// `counted` is called for each frame written, on the stream's thread.
+  /// `counted` is called for each frame written, on the stream's thread. A Failure leaves no file.
   Outputs(const Options& options, const OutputPlan& plan, GstBin* pipeline, GstElement* element,
           std::function<void()> counted);
 
@@ -46,8 +46,11 @@ class Outputs {
   /// Completes the files and gives them their names: the output its own if it is `whole`, else the
   /// partial one. What it is then called; "" if there is none. `failed` is set to what went wrong.
   std::string finish(bool whole, std::optional<Failure>& failed);
+  /// In place of finish() where nothing has run: removes the files that were opened.
+  void discard();
 
  private:
+  void build(GstElement* element, std::function<void()> counted);
   void make_preview();
   void link_elements(GstElement* element);
 

@@ -161,8 +161,10 @@ PictureList list_pictures(const fs::path& folder) {
   std::vector<std::string> names = names_in(folder);
   std::sort(names.begin(), names.end(), natural_less);
   PictureList list;
+  std::error_code ignored;
   for (const std::string& name : names) {
-    if (is_picture(name) && fs::is_regular_file(folder / name)) list.files.push_back(folder / name);
+    if (is_picture(name) && fs::is_regular_file(folder / name, ignored))
+      list.files.push_back(folder / name);
   }
   if (list.files.empty())
     throw Failure(Status::InputMissing, folder.string() + ": a folder without pictures");

@@ -41,9 +41,20 @@ USAGE, MISSING, NOT_VIDEO, DAMAGED, OUTPUT, DISK_FULL, MODEL = 2, 3, 4, 5, 6, 7,
     (["{clip}", "out.npy", "--trim=5,0", "--preview=p.png"], "--preview shows whole clips"),
     (["{clip}", "out.png"], "normals-%05d.png"),
     (["{clip}", "out.npy", "--light=1,2", "--preview=p.png"], "--light=1,2"),
+    (["{clip}", "out.npz", "--light=1,2", "--preview=lit.mp4"], "--light=1,2"),
 ])
-def test_a_wrong_command_line_is_told(convert, clip, arguments, said):
+def test_a_wrong_command_line_is_told_and_leaves_nothing(convert, clip, tmp_path, arguments, said):
     assert said in convert(*(a.format(clip=clip) for a in arguments), status=USAGE)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.npz", "out.mp4"])
+def test_a_plugin_that_is_missing_leaves_no_file(convert, clip, tmp_path, name):
+    (tmp_path / "plugins").mkdir()
+    environment = {"GST_PLUGIN_SYSTEM_PATH": str(tmp_path / "plugins"), "GST_REGISTRY": str(tmp_path / "registry")}
+    for preview in ([], ["--preview=lit.mp4"]):
+        assert "is missing" in convert(clip, name, *preview, status=MODEL, env=os.environ | environment)
+        assert {path.name for path in tmp_path.iterdir()} == {"plugins", "registry"}
 
 
 def test_pictures_without_a_rate_are_refused(convert, pictures):
@@ -62,6 +73,12 @@ def test_inputs_that_are_none_are_told_apart(convert, clip, tmp_path):
     ffmpeg("-i", clip, "-vn", "-c", "copy", "sound.mp4")
     assert "no video stream" in convert("sound.mp4", "out.npy", status=NOT_VIDEO)
     assert not list(tmp_path.glob("out*"))
+
+
+def test_a_picture_that_cannot_be_looked_at_is_none(convert, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x.png").symlink_to("x.png")
+    assert "without pictures" in convert("folder", "out.npy", "--fps=25", status=MISSING)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -104,6 +121,34 @@ def test_sound_of_another_length_than_the_pictures_is_no_damage(convert, clip, a
     convert("in.mp4", "out.npy")
     convert("in.mp4", "out.mp4")
     assert len(np.load("out.npy")) == 30
+
+
+def with_subtitle(clip, name, begin, end):
+    """The clip with a subtitle between two whole seconds."""
+    pathlib.Path("text.srt").write_text(f"1\n00:00:0{begin},000 --> 00:00:0{end},000\nwords\n")
+    ffmpeg("-i", clip, "-i", "text.srt", "-map", "0", "-map", "1", "-c", "copy", "-c:s", "srt", name)
+
+
+def test_subtitles_that_outlast_the_pictures_are_no_damage(convert, clip):
+    with_subtitle(clip, "in.mkv", 1, 3)
+    assert float(probed("in.mkv", "format=duration")[0][0]) > 2.5
+    convert("in.mkv", "out.npy")
+    convert("in.mkv", "out.mkv", "--start=0.4s", "--frames=5")
+    assert len(np.load("out.npy")) == 30 and len(decoded("out.mkv")) == 5
+
+
+def test_a_second_video_that_outlasts_the_first_is_no_damage(convert, clip):
+    ffmpeg("-i", clip, "-stream_loop", 2, "-i", clip, "-map", "0:v", "-map", "1:v", "-c", "copy", "in.mkv")
+    convert("in.mkv", "out.npy")
+    assert len(np.load("out.npy")) == 30
+
+
+def test_a_video_with_subtitles_that_breaks_off_is_told(convert, clip, tmp_path):
+    ffmpeg("-stream_loop", 3, "-i", clip, "-c:v", "libx264", "-crf", 1, "-g", 5, "-c:a", "copy", "long.mkv")
+    with_subtitle("long.mkv", "whole.mkv", 4, 6)
+    data = (tmp_path / "whole.mkv").read_bytes()
+    (tmp_path / "half.mkv").write_bytes(data[:len(data) // 2])
+    assert "half.mkv" in convert("half.mkv", "out.npy", status=DAMAGED)
 
 
 @pytest.mark.parametrize("name", ["out.mp4", "out.npy", "out-%03d.png"])
@@ -156,6 +201,14 @@ def test_a_full_disk_is_told(convert, clip, tmp_path, name):
     else:
         assert left == [name.replace(".", ".partial.")]
         assert left[0] in done.stderr.split("== left")[0]
+
+
+def test_a_full_disk_is_told_of_a_preview_too(convert, clip, tmp_path):
+    ffmpeg("-stream_loop", 2, "-i", clip, "-c", "copy", "long.mp4")
+    (tmp_path / "lit.partial.mp4").symlink_to("/dev/full")
+    errors = convert("long.mp4", "out.npy", "--preview=lit.mp4", "--overwrite", status=DISK_FULL)
+    assert "lit.mp4" in errors and "out.partial.npy" in errors
+    assert len(np.load("out.partial.npy")) > 0
 
 
 def test_ctrl_c_finishes_the_file(convert, clip, tmp_path):

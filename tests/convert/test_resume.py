@@ -1,11 +1,13 @@
 """An interrupted sequence goes on as if it had not been."""
 
+import os
 import pathlib
 import signal
+import subprocess
 
 import numpy as np
 import pytest
-from conftest import decoded, ffmpeg, interrupt, wait_for
+from conftest import SETTINGS, decoded, ffmpeg, interrupt, wait_for
 
 OUTPUT = 6
 
@@ -80,3 +82,65 @@ def test_nothing_is_taken_up_with_other_settings(convert, long_clip):
     assert "flip-y" in errors
     assert pathlib.Path("out/019.png").read_bytes() == before
     assert not pathlib.Path("out/020.png").exists()
+
+
+def resume_with(convert, model, status):
+    """With the model of the environment; none: the demo model."""
+    environment = {k: v for k, v in os.environ.items() if k != "NORMALCRAFTER_MODEL"}
+    if model is not None:
+        environment["NORMALCRAFTER_MODEL"] = str(model)
+    done = subprocess.run([convert.program, "in-%04d.png", "out/%d.png", "--fps=25", "--frames=8", "--resume", *SETTINGS],
+                          capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == status, done.stderr
+    return done.stderr
+
+
+def test_nothing_is_taken_up_with_another_model_wherever_its_name_comes_from(convert, model, pictures, tmp_path):
+    (tmp_path / "other").symlink_to(model)
+    resume_with(convert, model, 0)
+    errors = resume_with(convert, tmp_path / "other", OUTPUT)
+    assert f"model={model}" in errors and f"model={tmp_path}/other" in errors
+    assert "demo model" in resume_with(convert, None, OUTPUT)
+    convert(pictures, "out/%d.png", "--fps=25", "--resume")
+
+
+def test_what_was_to_be_replaced_is_not_taken_up(convert, long_clip, clip):
+    convert(clip, "parts/%03d.png")
+    first = pathlib.Path("parts/000.png")
+    old = first.read_bytes()
+    process = convert.start(long_clip, "parts/%03d.png", "--overwrite", "--flip-y")
+    wait_for(lambda: first.exists() and first.read_bytes() != old)
+    interrupt(process, (signal.SIGKILL,))
+    assert not pathlib.Path("parts/029.png").exists()
+
+
+def test_nothing_is_left_behind_the_end_of_a_sequence_that_is_replaced(convert, pictures, tmp_path):
+    for name in ("n-1000.png", "n-1013.png", "n-1020.png", "n-1013.txt"):
+        (tmp_path / name).write_text("old")
+    convert(pictures, "n-%04d.png", "--fps=25", "--overwrite")
+    kept = {"n-1000.png", "n-1013.txt"}
+    assert {p.name for p in tmp_path.glob("n-*")} == kept | {f"n-{i}.png" for i in range(1001, 1013)}
+
+
+def test_only_the_range_of_a_sequence_is_replaced(convert, pictures, tmp_path):
+    for number in range(1001, 1013):
+        (tmp_path / f"n-{number}.png").write_text("old")
+    convert(pictures, "n-%04d.png", "--fps=25", "--overwrite", "--start=2", "--frames=5")
+    convert(pictures, "n-%04d.png", "--fps=25", "--overwrite", "--start=8", "--frames=0.08s")
+    new = {number for number in range(1001, 1013) if (tmp_path / f"n-{number}.png").read_bytes() != b"old"}
+    assert new == {1003, 1004, 1005, 1006, 1007, 1009, 1010}
+
+
+def test_pictures_that_are_replaced_by_their_own_normals_are_read_first(convert, pictures, tmp_path):
+    convert(pictures, "n-%04d.png", "--fps=25")
+    convert(pictures, f"../{tmp_path.name}/in-%04d.png", "--fps=25", "--overwrite")
+    assert (tmp_path / "in-1012.png").read_bytes() == (tmp_path / "n-1012.png").read_bytes()
+
+
+def test_a_sequence_is_not_removed_for_a_run_that_cannot_begin(convert, clip, tmp_path):
+    (tmp_path / "000.png").write_text("precious")
+    empty = tmp_path / "plugins"
+    empty.mkdir()
+    convert(clip, "%03d.png", "--overwrite", status=8,
+            env=os.environ | {"GST_PLUGIN_SYSTEM_PATH": str(empty), "GST_REGISTRY": str(tmp_path / "registry")})
+    assert (tmp_path / "000.png").read_text() == "precious"
