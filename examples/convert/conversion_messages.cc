@@ -74,6 +74,15 @@ void Conversion::take_warning(GstMessage* message) {
 }
 
 void Conversion::take_element_message(GstMessage* message) {
+  const GstStructure* structure = gst_message_get_structure(message);
+  guint64 done = 0;
+  guint64 total = 0;
+  if (gst_structure_has_name(structure, "normalcrafter-stage") &&
+      gst_structure_get(structure, "done", G_TYPE_UINT64, &done, "total", G_TYPE_UINT64, &total,
+                        nullptr) &&
+      total > 0)
+    tracker_.network(gst_structure_get_string(structure, "stage"),
+                     static_cast<int>(100 * done / total));
   if (!gst_is_missing_plugin_message(message)) return;
   const Handle<char> description(gst_missing_plugin_message_get_description(message));
   missing_plugin_ = description.get();

@@ -12,6 +12,7 @@ namespace normalcrafter::convert {
 namespace {
 
 constexpr int kBar = 20;
+constexpr double kSlow = 2;  // frames a second; where it is faster the numbers of frames are enough
 
 int columns() {
   winsize size{};
@@ -39,6 +40,12 @@ std::string bar(const Progress& progress) {
   const auto full = static_cast<std::size_t>(
       std::clamp<std::int64_t>(kBar * progress.done / *progress.total, 0, kBar));
   return "[" + std::string(full, '#') + std::string(kBar - full, '.') + "]  ";
+}
+
+// Between the frames of one window and of the next.
+std::string network_text(const Progress& progress) {
+  if (progress.network.empty() || (progress.done > 0 && progress.rate >= kSlow)) return "";
+  return "; " + progress.network + " " + std::to_string(progress.network_percent) + " %";
 }
 
 /// A file's name may be no UTF-8, which JSON has to be.
@@ -96,6 +103,7 @@ std::string progress_text(const Progress& progress, int columns) {
       text = progress.done > 0
                  ? bar(progress) + frames_text(progress)
                  : "first window of frames, " + std::to_string(progress.read) + " frames read";
+      text += network_text(progress);
       break;
     case Progress::Stage::Stopping:
       text = "stopping: " + frames_text(progress);
@@ -117,6 +125,10 @@ std::string progress_json(const Progress& progress) {
   if (progress.rate > 0) {
     object["fps"] = progress.rate;
     if (progress.total) object["seconds_left"] = progress.left;
+  }
+  if (!progress.network.empty()) {
+    object["network"] = progress.network;
+    object["network_percent"] = progress.network_percent;
   }
   return dump(object);
 }

@@ -20,6 +20,8 @@ struct Progress {
   std::optional<std::int64_t> total;  ///< expected; containers are not always exact
   double rate = 0;                    ///< frames a second so far; 0: not known yet
   double left = 0;                    ///< seconds; counts if `rate` and `total` do
+  std::string network;                ///< the one that computes now; "" before the first
+  int network_percent = 0;            ///< of its frames in the present window
 };
 
 /// The speed, measured when frames come out: they come window by window, so the time since the last

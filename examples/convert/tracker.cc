@@ -72,6 +72,12 @@ void Tracker::loaded() {
   if (progress_.done == 0) speed_.start(now());
 }
 
+void Tracker::network(const std::string& name, int percent) {
+  const std::lock_guard lock(mutex_);
+  progress_.network = name;
+  progress_.network_percent = percent;
+}
+
 void Tracker::stopping() {
   const std::lock_guard lock(mutex_);
   progress_.stage = Progress::Stage::Stopping;

@@ -5,6 +5,7 @@
 
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "picture_feeder.h"
 #include "progress.h"
@@ -32,6 +33,8 @@ class Tracker {
   void loading(int percent);
   /// The first frames go into the network.
   void loaded();
+  /// A network has computed so many of its frames in the present window.
+  void network(const std::string& name, int percent);
   void stopping();
   void expect(std::optional<std::int64_t> frames);
   void frame_written();

@@ -58,6 +58,22 @@ TEST(ProgressLine, TellsTheStageBeforeTheFirstFrame) {
   EXPECT_EQ(progress_text(progress, 0), "first window of frames, 3 frames read");
 }
 
+TEST(ProgressLine, NamesTheNetworkWhereFramesAreRare) {
+  Progress progress;
+  progress.stage = Progress::Stage::Running;
+  progress.read = 14;
+  progress.network = "unet";
+  progress.network_percent = 60;
+  EXPECT_EQ(progress_text(progress, 0), "first window of frames, 14 frames read; unet 60 %");
+  progress = running();
+  progress.network = "decode";
+  EXPECT_EQ(progress_text(progress, 0),
+            "[#####...............]  25/100 frames, 3.25 fps, 0:41 left");
+  progress.rate = 0.1;
+  EXPECT_EQ(progress_text(progress, 0),
+            "[#####...............]  25/100 frames, 0.10 fps, 0:41 left; decode 0 %");
+}
+
 TEST(ProgressLine, DoesWithoutAKnownLength) {
   Progress progress = running();
   progress.total.reset();
@@ -74,6 +90,15 @@ TEST(ProgressObject, HasTheSameInOneLine) {
                                                          {"total", 100},
                                                          {"fps", 3.25},
                                                          {"seconds_left", 41.0}}));
+}
+
+TEST(ProgressObject, NamesTheNetwork) {
+  Progress progress = running();
+  progress.network = "encode";
+  progress.network_percent = 50;
+  const auto object = nlohmann::json::parse(progress_json(progress));
+  EXPECT_EQ(object["network"], "encode");
+  EXPECT_EQ(object["network_percent"], 50);
 }
 
 TEST(ProgressObject, LeavesOutWhatIsNotKnown) {
