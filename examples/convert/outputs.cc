@@ -156,7 +156,8 @@ std::string Outputs::finish(bool whole, std::optional<Failure>& failed) {
     if (!any) remove_partial(options_.preview);
   }
   if (writer_) attempt(failed, [this] { writer_->finish(); });
-  if (plan_.pattern || is_sequence(options_.kind)) return any ? options_.output : "";
+  const bool is_refused = !plan_.pattern && failed && failed->status() == Status::Usage;
+  if (plan_.pattern || is_sequence(options_.kind)) return any && !is_refused ? options_.output : "";
   if (!any) {
     remove_partial(options_.output);
     return "";

@@ -5,8 +5,8 @@
 namespace normalcrafter::convert {
 namespace {
 
-void write_picture(const std::filesystem::path& path, const NormalFrame& frame,
-                   const PictureFormat& format) {
+OutputFile written_picture(const std::filesystem::path& path, const NormalFrame& frame,
+                           const PictureFormat& format) {
   OutputFile file(path);
   try {
     if (format.exr) {
@@ -14,9 +14,18 @@ void write_picture(const std::filesystem::path& path, const NormalFrame& frame,
     } else {
       write_png(file, frame, format.alpha, format.note);
     }
-    file.commit();
+    return file;
   } catch (...) {
     file.discard();  // a piece of a picture is of no use
+    throw;
+  }
+}
+
+void commit(OutputFile& file) {
+  try {
+    file.commit();
+  } catch (...) {
+    file.discard();
     throw;
   }
 }
@@ -24,16 +33,24 @@ void write_picture(const std::filesystem::path& path, const NormalFrame& frame,
 }  // namespace
 
 void SequenceWriter::write(const NormalFrame& frame) {
-  write_picture(pattern_.file(first_ + frame.number), frame, format_);
+  OutputFile file = written_picture(pattern_.file(first_ + frame.number), frame, format_);
+  commit(file);
 }
 
 void PictureWriter::write(const NormalFrame& frame) {
   if (frame.number > 0) {
+    if (file_) file_->discard();
+    file_.reset();
     throw Failure(Status::Usage, path_ +
                                      ": the input has more frames than this one picture takes; "
                                      "number them, as in normals-%05d.png, or give --frames=1");
   }
-  write_picture(path_, frame, format_);
+  file_ = written_picture(path_, frame, format_);
+}
+
+void PictureWriter::finish() {
+  if (file_) commit(*file_);
+  file_.reset();
 }
 
 std::int64_t count_written(const Pattern& pattern, std::int64_t first,

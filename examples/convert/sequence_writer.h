@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "normal_frame.h"
+#include "output_file.h"
 #include "picture_files.h"
 #include "sequence.h"
 
@@ -33,16 +35,19 @@ class SequenceWriter final : public FrameSink {
   PictureFormat format_;
 };
 
-/// One frame in one file of that very name; a Failure (Usage) at the second frame.
+/// One frame in one file of that very name, which it has when no other came: at a second frame a
+/// Failure (Usage), and no file.
 class PictureWriter final : public FrameSink {
  public:
   PictureWriter(std::string path, PictureFormat format)
       : path_(std::move(path)), format_(std::move(format)) {}
   void write(const NormalFrame& frame) override;
+  void finish() override;
 
  private:
   std::string path_;
   PictureFormat format_;
+  std::optional<OutputFile> file_;
 };
 
 /// Where a sequence is taken up: how many of its files follow each other from `first` on. A Failure

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "failure.h"
+#include "output_kind.h"
 #include "picture_files.h"
 #include "sequence_writer.h"
 
@@ -108,9 +109,16 @@ TEST(APicture, WithoutANumberTakesOneFrame) {
   frame.data = pixel;
   frame.stride = 3;
   writer.write(frame);
+  EXPECT_FALSE(fs::exists(file));  // there may be more
+  writer.finish();
+  EXPECT_TRUE(fs::remove(file));
+
+  writer.write(frame);
   frame.number = 1;
   EXPECT_THROW(writer.write(frame), Failure);
-  EXPECT_TRUE(fs::remove(file));
+  writer.finish();
+  EXPECT_FALSE(fs::exists(file));
+  EXPECT_FALSE(fs::exists(partial_name(file)));
 }
 
 }  // namespace
