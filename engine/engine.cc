@@ -24,15 +24,12 @@ class TorchEngine final : public Engine {
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::OutOfMemory,
                   "out of memory while opening the model in " + options.directory);
-    } catch (const c10::Error& error) {
-      const std::string why = error.what_without_backtrace();
+    } catch (const std::exception& error) {
+      const std::string why = message_of(error);
       // A device that is full, busy or broken is not the model's fault.
       if (fault_of(why) != Fault::Other) rethrow_as_error(Stage::Load);
       throw Error(ErrorCode::InvalidModel,
                   "cannot open the model in " + options.directory + ": " + why);
-    } catch (const std::exception& error) {
-      throw Error(ErrorCode::InvalidModel,
-                  "cannot open the model in " + options.directory + ": " + error.what());
     }
   }
 

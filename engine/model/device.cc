@@ -13,6 +13,7 @@
 #include "nn/cuda/runtime.h"
 #include "nn/cuda/tensors.h"
 #include "normalcrafter/error.h"
+#include "stream/faults.h"
 
 namespace normalcrafter {
 namespace {
@@ -45,10 +46,8 @@ std::uint64_t peak_resident_set() {
 std::string reason_without_device() {
   try {
     at::detail::getCUDAHooks().init();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
   } catch (const std::exception& error) {
-    return error.what();
+    return message_of(error);
   }
   return "";
 }
@@ -75,17 +74,15 @@ at::Device cuda_device(const std::string& name, int index) {
 // LibTorch's kernels and the engine's own are each made for a list of architectures. What else
 // fails here, such as a device that is full, fails again where it is used, and is told there.
 std::string why_kernels_do_not_run(const at::Device& device) {
-  std::string why;
   try {
     const at::Tensor x = at::ones({1, 8}, at::TensorOptions(device).dtype(at::kFloat));
     if constexpr (cuda::kCompiled) cuda::geglu(x);
     x.sum().item<float>();
-  } catch (const c10::Error& error) {
-    why = error.what_without_backtrace();
   } catch (const std::exception& error) {
-    why = error.what();
+    const std::string why = message_of(error);
+    if (mentions(why, "no kernel image")) return why;
   }
-  return mentions(why, "no kernel image") ? why : "";
+  return "";
 }
 
 at::Device automatic_device(const LogFunction& log) {

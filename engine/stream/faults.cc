@@ -70,6 +70,11 @@ std::string mebibytes(const std::string& digits) {
 
 }  // namespace
 
+std::string message_of(const std::exception& exception) {
+  const auto* const error = dynamic_cast<const c10::Error*>(&exception);
+  return error != nullptr ? error->what_without_backtrace() : exception.what();
+}
+
 Fault fault_of(const std::string& message) {
   if (mentions(message,
                {"DefaultCPUAllocator", "out of memory", "ALLOC_FAILED", "ALLOCATION_FAILED"}))
@@ -93,10 +98,8 @@ bool is_out_of_memory(const std::exception_ptr& exception) {
     return true;
   } catch (const std::bad_alloc&) {
     return true;
-  } catch (const c10::Error& error) {
-    return fault_of(error.what_without_backtrace()) == Fault::Memory;
   } catch (const std::exception& error) {
-    return fault_of(error.what()) == Fault::Memory;
+    return fault_of(message_of(error)) == Fault::Memory;
   } catch (...) {
     return false;
   }
@@ -107,10 +110,8 @@ bool is_device_fault(const std::exception_ptr& exception) {
     std::rethrow_exception(exception);
   } catch (const Error& error) {
     return error.code() == ErrorCode::DeviceUnavailable;
-  } catch (const c10::Error& error) {
-    return fault_of(error.what_without_backtrace()) == Fault::Device;
   } catch (const std::exception& error) {
-    return fault_of(error.what()) == Fault::Device;
+    return fault_of(message_of(error)) == Fault::Device;
   } catch (...) {
     return false;
   }
@@ -136,13 +137,11 @@ void rethrow_as_error(const std::optional<Stage>& stage) {
   } catch (const Error&) {
     throw;
   } catch (const c10::OutOfMemoryError& error) {
-    throw_out_of_memory(stage, error.what_without_backtrace());
+    throw_out_of_memory(stage, message_of(error));
   } catch (const std::bad_alloc&) {
     throw_out_of_memory(stage, "");
-  } catch (const c10::Error& error) {
-    throw_fault(stage, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    throw_fault(stage, error.what());  // kernels of the engine's own among them
+    throw_fault(stage, message_of(error));  // kernels of the engine's own among them
   }
 }
 

@@ -15,6 +15,8 @@ enum class Fault {
   Other,
 };
 
+/// What it says, without LibTorch's list of calls.
+std::string message_of(const std::exception& exception);
 /// Of a message of LibTorch or of the libraries below it: not all of them throw types of their own.
 Fault fault_of(const std::string& message);
 /// Whether memory ran out.

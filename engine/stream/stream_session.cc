@@ -426,8 +426,7 @@ void StreamSession::forget_clip() noexcept {
 // memory is lost instead.
 void StreamSession::abandon_clip() noexcept {
   static_cast<void>(clip_.release());
-  finite_.forget();
-  count_live();
+  forget_clip();
 }
 
 void StreamSession::reset() noexcept {

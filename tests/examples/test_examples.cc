@@ -117,6 +117,16 @@ class PythonExamples : public Examples {
             "2>/dev/null") != 0)
       GTEST_SKIP() << "/usr/bin/python3 has no PyGObject, GStreamer bindings or NumPy";
   }
+
+  /// Runs a program that calls normals().
+  Program caller(const std::string& body) {
+    std::ofstream(file("caller.py")) << "import sys, numpy as np\n"
+                                        "sys.path.insert(0, sys.argv[1])\n"
+                                        "from normals import normals\n"
+                                     << body;
+    return {"/usr/bin/python3 " + file("caller.py") + " " + g_getenv("PYTHON_EXAMPLES"),
+            file("log")};
+  }
 };
 
 TEST_F(PythonExamples, NumPyFramesBecomeUnitVectors) {
@@ -149,30 +159,20 @@ TEST_F(PythonExamples, AModelThatIsNotThereIsAnExceptionAndNoWait) {
 }
 
 TEST_F(PythonExamples, AnExceptionOfTheCallersFramesComesAfterTheNormalsOfThoseBeforeIt) {
-  std::ofstream(file("caller.py"))
-      << "import sys, numpy as np\n"
-         "sys.path.insert(0, sys.argv[1])\n"
-         "from normals import normals\n"
-         "def frames():\n"
-         "    yield from np.zeros((5, 24, 32, 3), np.uint8)\n"
-         "    raise KeyError('the caller\\'s')\n"
-         "count = 0\n"
-         "try:\n"
-         "    for _ in normals(frames()): count += 1\n"
-         "except KeyError as error: print(count, 'normals, then', error)\n";
-  Program program("/usr/bin/python3 " + file("caller.py") + " " + g_getenv("PYTHON_EXAMPLES"),
-                  file("log"));
+  Program program = caller(
+      "def frames():\n"
+      "    yield from np.zeros((5, 24, 32, 3), np.uint8)\n"
+      "    raise KeyError('the caller\\'s')\n"
+      "count = 0\n"
+      "try:\n"
+      "    for _ in normals(frames()): count += 1\n"
+      "except KeyError as error: print(count, 'normals, then', error)\n");
   EXPECT_EQ(program.wait(), 0) << program.output();
   EXPECT_TRUE(program.says("5 normals, then \"the caller's\"")) << program.output();
 }
 
 TEST_F(PythonExamples, NoFramesGiveNoNormals) {
-  std::ofstream(file("caller.py")) << "import sys\n"
-                                      "sys.path.insert(0, sys.argv[1])\n"
-                                      "from normals import normals\n"
-                                      "print(list(normals([])))\n";
-  Program program("/usr/bin/python3 " + file("caller.py") + " " + g_getenv("PYTHON_EXAMPLES"),
-                  file("log"));
+  Program program = caller("print(list(normals([])))\n");
   EXPECT_EQ(program.wait(), 0) << program.output();
   EXPECT_TRUE(program.says("[]")) << program.output();
 }
