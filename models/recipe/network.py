@@ -25,7 +25,9 @@ WINDOW = 14
 DECODE_CHUNK = 4
 PADDING_MULTIPLE = 64
 ADDED_TIME_IDS = (7.0, 127.0, 0.0)  # fps, motion bucket, noise augmentation
-COARSE_BLOCKS = 2  # of the decoder: what they make has half the picture's size
+COARSE_BLOCKS = 1  # of the decoder: what they make has a quarter of the picture's size
+COARSE_SCALE = 4
+FROZEN_BLOCKS = 2  # of the encoder: those at full and at half size
 SCALING_FACTOR = 0.18215
 
 UNET = dict(
@@ -129,8 +131,8 @@ class DemoModel(torch.nn.Module):
         return self.decode(normals[:, first:last].flatten(0, 1), last - first)
 
     def forward_coarse(self, frames, clips, chunk, head_only=False):
-        """`forward` at a quarter of the work, for training alone: vectors are read by `coarse_head` half way up the
-        decoder and scaled up, and the encoder's layers at full size take no gradient.
+        """`forward` at a quarter of the work, for training alone: vectors are read by `coarse_head` after the decoder's
+        first level and scaled up, and the encoder's layers at full and at half size take no gradient.
 
         `chunk` may be several of the decoder's. head_only: no gradient but to the head."""
         length, (first, last) = len(frames) // clips, chunk
@@ -138,20 +140,22 @@ class DemoModel(torch.nn.Module):
             latents = self.denoise(self.encode_coarse(frames), self.embed(frames), clips)
             latents = latents.unflatten(0, (clips, length))[:, first:last].flatten(0, 1)
             hidden = self.decode_coarse(latents, min(last - first, DECODE_CHUNK))
-        return F.interpolate(self.coarse_head(hidden).float(), scale_factor=2, mode="bilinear")
+        return F.interpolate(self.coarse_head(hidden).float(), scale_factor=COARSE_SCALE, mode="bilinear")
 
     def encode_coarse(self, frames):
-        """`encode`, without gradients at full size"""
+        """`encode`, without gradients at full and at half size"""
         encoder = self.vae.encoder
         with torch.no_grad():
-            x = encoder.down_blocks[0](encoder.conv_in(frames * 2 - 1))
-        for block in encoder.down_blocks[1:]:
+            x = encoder.conv_in(frames * 2 - 1)
+            for block in encoder.down_blocks[:FROZEN_BLOCKS]:
+                x = block(x)
+        for block in encoder.down_blocks[FROZEN_BLOCKS:]:
             x = block(x)
         x = encoder.conv_out(F.silu(encoder.conv_norm_out(encoder.mid_block(x))))
         return self.vae.quant_conv(x).chunk(2, dim=1)[0]
 
     def decode_coarse(self, latents, frames):
-        """Chunks [k*frames,c,h,w] of normal latents -> hidden states [k*frames,C,4h,4w] within the decoder"""
+        """Chunks [k*frames,c,h,w] of normal latents -> hidden states [k*frames,C,2h,2w] within the decoder"""
         decoder, still = self.vae.decoder, latents.new_zeros(len(latents) // frames, frames)
         x = decoder.mid_block(decoder.conv_in(latents / SCALING_FACTOR), image_only_indicator=still)
         for block in decoder.up_blocks[:COARSE_BLOCKS]:

@@ -52,15 +52,16 @@ STILLS = (
     (0.50, Job(128, 128, 1, 1, 3)), (0.15, Job(192, 128, 1, 1, 2)), (0.10, Job(128, 192, 1, 1, 2)),
     (0.15, Job(256, 192, 1, 1, 1)), (0.10, Job(64, 64, 14, 4, 2)))
 WINDOWS = (
-    (0.25, Job(128, 128, 1, 1, 3)), (0.15, Job(192, 128, 1, 1, 2)), (0.05, Job(128, 192, 1, 1, 2)),
-    (0.15, Job(256, 192, 1, 1, 1)), (0.10, Job(320, 192, 1, 1, 1)), (0.12, Job(128, 128, 14, 4, 1)),
-    (0.08, Job(192, 128, 14, 4, 1)), (0.04, Job(128, 192, 14, 4, 1)), (0.06, Job(256, 192, 14, 2, 1)))
-# In the third phase a share of the steps takes the coarse form, which has twice the clips and most of each window.
+    (0.17, Job(128, 128, 1, 1, 3)), (0.09, Job(192, 128, 1, 1, 2)), (0.04, Job(128, 192, 1, 1, 2)),
+    (0.11, Job(256, 192, 1, 1, 1)), (0.09, Job(320, 192, 1, 1, 1)), (0.20, Job(128, 128, 14, 4, 1)),
+    (0.13, Job(192, 128, 14, 4, 1)), (0.06, Job(128, 192, 14, 4, 1)), (0.11, Job(256, 192, 14, 4, 1)))
+# In the third phase a share of the steps takes the coarse form: many stills, and a window at times. What is hard is to
+# understand a picture; windows alone, once stills are understood, were no better at it.
 COARSE = (
-    (0.30, Job(128, 128, 1, 1, 6, True)), (0.16, Job(192, 128, 1, 1, 4, True)), (0.07, Job(128, 192, 1, 1, 4, True)),
-    (0.13, Job(256, 192, 1, 1, 2, True)), (0.09, Job(320, 192, 1, 1, 2, True)), (0.10, Job(128, 128, 14, 12, 1, True)),
-    (0.08, Job(192, 128, 14, 12, 1, True)), (0.03, Job(128, 192, 14, 12, 1, True)),
-    (0.04, Job(256, 192, 14, 12, 1, True)))
+    (0.42, Job(128, 128, 1, 1, 8, True)), (0.18, Job(192, 128, 1, 1, 5, True)), (0.09, Job(128, 192, 1, 1, 5, True)),
+    (0.14, Job(256, 192, 1, 1, 3, True)), (0.09, Job(320, 192, 1, 1, 2, True)), (0.04, Job(128, 128, 14, 12, 1, True)),
+    (0.02, Job(192, 128, 14, 12, 1, True)), (0.01, Job(128, 192, 14, 12, 1, True)),
+    (0.01, Job(256, 192, 14, 12, 1, True)))
 # In so many coarse steps at first nothing but their head is trained: what it reads has been trained already.
 HEAD_STEPS = 80
 PADDED_SHARE = 0.25
@@ -234,8 +235,8 @@ class Trainer:
         return self.options.rate * min(1.0, (self.step - self.first_step + 1) / WARM_UP) * self.still_to_anneal()
 
     def coarse_share(self):
-        """Falls with the rate: at the end all layers are trained together."""
-        return self.options.coarse * self.still_to_anneal()
+        """Falls with the last third of the rate: at the end all layers are trained together."""
+        return self.options.coarse * min(1.0, 3 * self.still_to_anneal())
 
     def gradients(self, job, worker):
         """(parts of the loss, gradients of all parameters) of one worker's clips."""

@@ -18,7 +18,7 @@ import scenes
 # First part of every seed: no plain integer, as the evaluation's are, gives the same stream of numbers.
 TRAINING_TAG = 0x7261696E
 PLAIN_SHARE = 0.74
-STATIC_SHARE = 0.06
+STATIC_SHARE = 0.15  # of windows
 BLANK_SHARE = 0.01
 SUPERSAMPLED_SHARE = 0.25
 LATEST_START = 60
