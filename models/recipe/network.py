@@ -26,7 +26,6 @@ DECODE_CHUNK = 4
 PADDING_MULTIPLE = 64
 ADDED_TIME_IDS = (7.0, 127.0, 0.0)  # fps, motion bucket, noise augmentation
 COARSE_BLOCKS = 1  # of the decoder: what they make has a quarter of the picture's size
-COARSE_SCALE = 4
 FROZEN_BLOCKS = 2  # of the encoder: those at full and at half size
 SCALING_FACTOR = 0.18215
 
@@ -140,7 +139,7 @@ class DemoModel(torch.nn.Module):
             latents = self.denoise(self.encode_coarse(frames), self.embed(frames), clips)
             latents = latents.unflatten(0, (clips, length))[:, first:last].flatten(0, 1)
             hidden = self.decode_coarse(latents, min(last - first, DECODE_CHUNK))
-        return F.interpolate(self.coarse_head(hidden).float(), scale_factor=COARSE_SCALE, mode="bilinear")
+        return F.interpolate(self.coarse_head(hidden).float(), size=frames.shape[2:], mode="bilinear")
 
     def encode_coarse(self, frames):
         """`encode`, without gradients at full and at half size"""

@@ -55,8 +55,8 @@ WINDOWS = (
     (0.17, Job(128, 128, 1, 1, 3)), (0.09, Job(192, 128, 1, 1, 2)), (0.04, Job(128, 192, 1, 1, 2)),
     (0.11, Job(256, 192, 1, 1, 1)), (0.09, Job(320, 192, 1, 1, 1)), (0.20, Job(128, 128, 14, 4, 1)),
     (0.13, Job(192, 128, 14, 4, 1)), (0.06, Job(128, 192, 14, 4, 1)), (0.11, Job(256, 192, 14, 4, 1)))
-# In the third phase a share of the steps takes the coarse form: many stills, and a window at times. What is hard is to
-# understand a picture; windows alone, once stills are understood, were no better at it.
+# In the third phase a share of the steps takes the coarse form: many stills, since they show more scenes for
+# the work and windows teach no more of shape; and a window at times, which keeps what is temporal in view.
 COARSE = (
     (0.42, Job(128, 128, 1, 1, 8, True)), (0.18, Job(192, 128, 1, 1, 5, True)), (0.09, Job(128, 192, 1, 1, 5, True)),
     (0.14, Job(256, 192, 1, 1, 3, True)), (0.09, Job(320, 192, 1, 1, 2, True)), (0.04, Job(128, 128, 14, 12, 1, True)),
