@@ -246,20 +246,15 @@ void ElementCore::release() {
 // Properties
 
 bool ElementCore::set_property(guint id, const GValue* value) {
-  Leaky leaky;
-  guint limit;
-  bool same_limits;
   {
     const std::lock_guard lock(mutex_);
-    leaky = settings_.leaky;
-    limit = settings_.max_size_buffers;
+    const Leaky leaky = settings_.leaky;
+    const guint limit = settings_.max_size_buffers;
     if (!set_setting(settings_, id, value)) return false;
-    same_limits = leaky == settings_.leaky && limit == settings_.max_size_buffers;
-    leaky = settings_.leaky;
-    limit = settings_.max_size_buffers;
+    if (leaky == settings_.leaky && limit == settings_.max_size_buffers) return true;
+    // Under the lock, so that of two threads the one that sets last is the last here too.
+    worker_.set_limits(settings_.leaky, settings_.max_size_buffers);
   }
-  if (same_limits) return true;
-  worker_.set_limits(leaky, limit);
   tell_latency(0);
   return true;
 }
@@ -353,16 +348,20 @@ std::shared_ptr<const StreamConfig> ElementCore::make_config(const GstVideoInfo&
 
 /// A change of what the session does begins a new clip. False when flushed meanwhile.
 bool ElementCore::take_changed_settings() {
+  check_axes();
   std::shared_ptr<const StreamConfig> old;
-  bool restart;
   {
     const std::lock_guard lock(mutex_);
     old = config_;
-    restart = !same_live_settings(settings_.session_for(model_->info().axes), *old->session);
-    if (!restart && settings_.alpha == old->alpha) return true;
+    if (same_live_settings(settings_.session_for(model_->info().axes), *old->session)) {
+      if (settings_.alpha == old->alpha) return true;
+      auto config = std::make_shared<StreamConfig>(*old);
+      config->alpha = settings_.alpha;
+      config_ = std::move(config);
+      return true;
+    }
   }
-  if (restart && !worker_.drain()) return false;
-  check_axes();
+  if (!worker_.drain()) return false;
   auto config = make_config(old->in, old->out, old->tensor);
   const std::lock_guard lock(mutex_);
   config_ = std::move(config);

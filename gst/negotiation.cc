@@ -19,6 +19,8 @@ void set_output_size(GstStructure* structure, SizeRule rule) {
     const Size output = rule.output(input);
     gst_structure_set(structure, "width", G_TYPE_INT, output.width, "height", G_TYPE_INT,
                       output.height, nullptr);
+  } else if (rule.max_resolution == 1) {  // no range
+    gst_structure_set(structure, "width", G_TYPE_INT, 1, "height", G_TYPE_INT, 1, nullptr);
   } else {
     gst_structure_set(structure, "width", GST_TYPE_INT_RANGE, 1, rule.max_resolution, "height",
                       GST_TYPE_INT_RANGE, 1, rule.max_resolution, nullptr);

@@ -58,7 +58,7 @@ void Worker::open(std::shared_ptr<const SessionOptions> options) {
 void Worker::start() {
   {
     const Lock lock(mutex_);
-    stopping_ = flushing_ = fault_reported_ = discont_next_ = false;
+    stopping_ = flushing_ = fault_reported_ = discont_next_ = clip_open_ = false;
     flow_ = GST_FLOW_OK;
     seen_epoch_ = epoch_;
   }
@@ -142,7 +142,7 @@ bool Worker::queue_event(EventPtr& event) {
 bool Worker::drain() {
   Lock lock(mutex_);
   if (blocked()) return false;
-  if (holds_nothing()) return true;
+  if (holds_nothing() && !clip_open_) return true;
   const std::uint64_t mine = ++drains_asked_;
   queue_.emplace_back(DrainMark{mine});
   work_.notify_all();
@@ -196,6 +196,7 @@ std::deque<EventPtr> Worker::take_events(Lock& held) {
   pending_.clear();
   queue_.clear();
   frames_queued_ = 0;
+  clip_open_ = false;  // the session is reset
   drains_done_ = drains_asked_;
   room_.notify_all();
   calm_.notify_all();
@@ -291,6 +292,7 @@ bool Worker::step() {
     pending_.emplace_back(PendingFrame{std::move(frame->pending.metadata), frame->pending.config,
                                        std::move(frame->pending.alpha)});
     --frames_queued_;
+    clip_open_ = true;
     room_.notify_all();
   }
   lock.unlock();
@@ -299,6 +301,7 @@ bool Worker::step() {
   busy_ = false;
   if (const auto* mark = std::get_if<DrainMark>(&item)) {
     drains_done_ = std::max(drains_done_, mark->number);
+    clip_open_ = false;
   }
   calm_.notify_all();
   return true;

@@ -174,7 +174,8 @@ class Worker {
   unsigned frames_queued_ = 0;
   unsigned limit_ = 1;
   Leaky leaky_ = Leaky::No;
-  bool busy_ = false;                  ///< an item is being processed
+  bool busy_ = false;       ///< an item is being processed
+  bool clip_open_ = false;  ///< the session has had frames and no end, even if all have left it
   std::thread::id pushing_ = kNobody;  ///< who is in a push
   bool loading_ = false;               ///< weights are loading, which a flush leaves alone
   bool flushing_ = false;

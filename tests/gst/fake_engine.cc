@@ -108,6 +108,9 @@ class FakeSession final : public Session {
   void push(const FrameView& frame) override {
     check();
     prepare();
+    if (!frames_.empty() && frames_.back().size != frame.size) {
+      throw Error(ErrorCode::Settings, "a frame of another size in a clip: finish() it first");
+    }
     frames_.push_back(read(frame));
     last_start_.push_back(0);
     {

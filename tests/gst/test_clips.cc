@@ -41,6 +41,60 @@ INSTANTIATE_TEST_SUITE_P(Case1, ClipSchedule,
                                          Schedule{5, 5, 4, 2}, Schedule{14, 1, 4, 3},
                                          Schedule{30, 30, 7, 1}));
 
+/// Windows after which every frame may leave, so that the element holds none between two clips.
+class ClipThatHasLeft : public ElementTest, public testing::WithParamInterface<Schedule> {
+ protected:
+  void play_clip(int frames) {
+    const auto [window, step, chunk, per_pass] = GetParam();
+    g_object_set(element_, "window-size", window, "step-size", step, "vae-decode-chunk-size", chunk,
+                 "windows-per-pass", per_pass, nullptr);
+    gst_util_set_object_arg(G_OBJECT(element_), "tail-mode", "repeat");
+    play();
+    push_frames(0, frames);
+    ASSERT_TRUE(eventually(
+        [&] { return gst_harness_buffers_received(harness_) == static_cast<unsigned>(frames); }));
+    // For the worker to return from the push.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+
+  std::vector<Colour> expected(int first, int frames) const {
+    return offline_clip(first, frames, GetParam().window, GetParam().step);
+  }
+};
+
+TEST_P(ClipThatHasLeft, EndsAtCapsOfAnotherSize) {
+  constexpr const char* kWide = "video/x-raw,format=RGB,width=21,height=3,framerate=25/1";
+  play_clip(20);
+  EXPECT_TRUE(send(gst_event_new_caps(CapsPtr(gst_caps_from_string(kWide)).get())));
+  for (int i = 100; i < 110; ++i) EXPECT_EQ(push(i, kWide), GST_FLOW_OK);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(20), expected(0, 20));
+  for (const Colour& colour : expected(100, 10)) EXPECT_EQ(colour_of(pull().get(), kWide), colour);
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+TEST_P(ClipThatHasLeft, EndsAtANewStream) {
+  play_clip(10);
+  EXPECT_TRUE(send(gst_event_new_stream_start("second")));
+  send_segment();
+  push_frames(100, 10);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(10), expected(0, 10));
+  EXPECT_EQ(pull_colours(10), expected(100, 10));
+}
+
+TEST_P(ClipThatHasLeft, EndsAtEosAndGivesTheNetworksBack) {
+  g_object_set(element_, "offload-after", TRUE, nullptr);
+  play_clip(10);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(controls().clips, 1);
+  EXPECT_EQ(controls().offloads, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Case1, ClipThatHasLeft,
+                         testing::Values(Schedule{1, 1, 1, 1}, Schedule{5, 5, 5, 1},
+                                         Schedule{5, 5, 1, 2}));
+
 TEST_F(ElementTest, EosWithoutFramesPassesAndRunsNothing) {
   play();
   Recorder recorder(element_);

@@ -168,6 +168,16 @@ TEST_F(AxesTest, VectorsOfAModelThatStatesNothingStayAsTheyAreWithAWarning) {
   EXPECT_EQ(messages_->count(GST_MESSAGE_WARNING), 1);
 }
 
+TEST_F(AxesTest, APresetThatIsSetWhilePlayingWarnsToo) {
+  play(kCaps);
+  EXPECT_EQ(push_buffer(filled<guint8>({1, 2, 3}, 8)), GST_FLOW_OK);
+  EXPECT_EQ(messages_->count(GST_MESSAGE_WARNING), 0);
+  gst_util_set_object_arg(G_OBJECT(element_), "axes", "opengl");
+  EXPECT_EQ(push_buffer(filled<guint8>({1, 2, 3}, 8)), GST_FLOW_OK);
+  EXPECT_EQ(push_buffer(filled<guint8>({1, 2, 3}, 8)), GST_FLOW_OK);
+  EXPECT_EQ(messages_->count(GST_MESSAGE_WARNING), 1);
+}
+
 TEST_F(AxesTest, ANewPresetBeginsANewClip) {
   use_model_that_states("opengl");
   play(kCaps);

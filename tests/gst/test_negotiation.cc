@@ -57,6 +57,13 @@ TEST_F(Negotiation, AProcessedSizeIsThatOfTheNetworks) {
   EXPECT_EQ(field(out, "height"), 67);
 }
 
+TEST_F(Negotiation, AProcessedSizeOfOnePixelIsNoRange) {
+  const CapsPtr out =
+      transformed(GST_PAD_SINK, "video/x-raw,format=RGB", {OutputSize::Processed, 1});
+  EXPECT_EQ(field(out, "width"), 1);
+  EXPECT_EQ(field(out, "height"), 1);
+}
+
 TEST_F(Negotiation, AProcessedSizeDoesNotBindTheInput) {
   const CapsPtr in =
       transformed(GST_PAD_SRC, "video/x-raw,format=RGB,width=100,height=67", kProcessed);
