@@ -391,7 +391,9 @@ ClipVisionConfig read_clip_config(const std::string& file, const std::string& pr
   const Fields fields(file);
   fields.choice("model_type", "clip_vision_model", {"clip_vision_model"});
   const json* architectures = fields.find("architectures");
-  if (architectures && *architectures != json::array({"CLIPVisionModelWithProjection"})) {
+  // null: not stated, as where a configuration was written without its model.
+  if (architectures && !architectures->is_null() &&
+      *architectures != json::array({"CLIPVisionModelWithProjection"})) {
     fields.reject("architectures", "only CLIPVisionModelWithProjection is supported");
   }
   ClipVisionConfig config;

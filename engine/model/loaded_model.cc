@@ -20,8 +20,8 @@
 namespace normalcrafter {
 namespace {
 
-// Checks names and shapes against the headers and hands out tensors without data, so that building
-// a network checks its files in milliseconds.
+// Checks names, shapes and dtypes against the headers and hands out tensors without data, so that
+// building a network checks its files in milliseconds.
 class HeaderOnlyWeights final : public WeightSource {
  public:
   explicit HeaderOnlyWeights(std::shared_ptr<const ComponentTensors> component)

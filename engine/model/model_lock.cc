@@ -24,7 +24,7 @@ void ModelLock::lock(const Checkpoint& checkpoint) {
 
 bool ModelLock::try_lock() {
   const std::lock_guard guard(mutex_);
-  return take();
+  return depth_ == 0 && take();
 }
 
 void ModelLock::unlock() {

@@ -15,6 +15,7 @@ class ModelLock {
  public:
   /// Waits for the lock; throws Error Cancelled within a few milliseconds of the cancellation.
   void lock(const Checkpoint& checkpoint);
+  /// False also where this thread has the lock: what is locked may be in use further up its stack.
   bool try_lock();
   void unlock();
 

@@ -151,6 +151,7 @@ const ComponentTensors::Tensor& SafetensorsWeights::use(const std::string& name,
                                              " has shape " + text(entry->shape) +
                                              ", the configuration needs " + text(shape));
   }
+  stored_type(found->second, name);  // throws at what is no weight
   return found->second;
 }
 

@@ -87,7 +87,7 @@ bool has_cpu_kernels(const at::Tensor& x) {
 
 bool has_kernels(const at::Tensor& x) {
   if constexpr (cuda::kCompiled) {
-    if (cuda::has_kernels(x)) return true;
+    if (cuda::has_kernels(x) && x.size(-1) <= cuda::kMostGroupNormChannels) return true;
   }
   return has_cpu_kernels(x);
 }

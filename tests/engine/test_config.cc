@@ -208,6 +208,12 @@ TEST(Config, AnEmptyImageEncoderConfigurationHasTheReferencesDefaults) {
   EXPECT_EQ(config.hidden_act, "quick_gelu");
 }
 
+TEST(Config, AnImageEncodersArchitectureMayBeNull) {
+  json config = json::parse(kClip);
+  config["architectures"] = nullptr;
+  EXPECT_EQ(clip(config.dump()).hidden_size, 1280);
+}
+
 TEST(Config, ThePreprocessorsMeanAndDeviationReplaceClips) {
   const std::array<float, 3> published_mean = {0.48145466F, 0.4578275F, 0.40821073F};
   const std::array<float, 3> published_std = {0.26862954F, 0.26130258F, 0.27577711F};

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -94,6 +97,18 @@ TEST(LoadedModel, OffloadAskedForDuringAStageHappensAtItsEnd) {
   EXPECT_TRUE(model->resident_networks().empty());
 }
 
+TEST(LoadedModel, OffloadAskedForByTheThreadThatIsInAStageHappensAtItsEnd) {
+  const TinyModel tiny;
+  const auto model = tiny.open();
+  auto scope = model->enter(Stage::Clip, Checkpoint(kNever));
+  const auto used = model->resident_networks();
+  ASSERT_FALSE(used.empty());
+  model->offload();  // as from a progress callback
+  EXPECT_EQ(model->resident_networks(), used);
+  scope.reset();
+  EXPECT_TRUE(model->resident_networks().empty());
+}
+
 TEST(LoadedModel, WaitingForAStageEndsWithItsCancellation) {
   const TinyModel tiny;
   const auto model = tiny.open();
@@ -161,6 +176,23 @@ TEST(OpeningAModel, NamesATensorOfTheWrongShapeAndBothShapes) {
   expect_error(
       ErrorCode::InvalidModel, [&] { tiny.open(); }, "conv_in.weight", "32, 8, 3, 3",
       "32, 8, 3, 1");
+}
+
+TEST(OpeningAModel, NamesATensorOfATypeThatWeightsDoNotHave) {
+  for (const std::string name :
+       {"conv_in.weight", "down_blocks.0.attentions.0.transformer_blocks.0.attn2.to_k.weight"}) {
+    const TinyModel tiny;
+    const std::string path = tiny.directory() + kUnetFile;
+    std::stringstream content;
+    content << std::ifstream(path, std::ios::binary).rdbuf();
+    std::string bytes = content.str();
+    const std::string dtype = R"("dtype":"F32")";
+    bytes.replace(bytes.find(dtype, bytes.find('"' + name + '"')), dtype.size(),
+                  R"("dtype":"I32")");
+    std::ofstream(path, std::ios::binary) << bytes;
+    expect_error(
+        ErrorCode::InvalidModel, [&] { tiny.open(); }, name, "I32", "BF16");
+  }
 }
 
 TEST(OpeningAModel, ChecksTensorsThatAreNotReadToo) {

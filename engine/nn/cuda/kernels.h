@@ -23,7 +23,7 @@ enum class Sample { U8, U16, F32 };
 struct GroupNormShape {
   std::int64_t items = 0;  ///< normalised each by itself, at most 65535
   std::int64_t pixels = 0;
-  std::int64_t channels = 0;  ///< a multiple of 32, at most 4096
+  std::int64_t channels = 0;  ///< a multiple of 32, at most kMostGroupNormChannels
 };
 
 /// Bytes of device memory that group_norm() needs besides its operands.

@@ -19,8 +19,11 @@ inline constexpr bool kCompiled = false;
 /// Float32, float16 or bfloat16, contiguous and on a CUDA device.
 bool has_kernels(const at::Tensor& x);
 
+inline constexpr std::int64_t kMostGroupNormChannels = 4096;
+
 /// x [n, ..., channels], has_kernels(), into y of the same shape and type, which may be x. 32
-/// groups; weight and bias [channels] float32 on x's device.
+/// groups, at most kMostGroupNormChannels channels; weight and bias [channels] float32 on x's
+/// device.
 void group_norm(const at::Tensor& x, at::Tensor& y, const at::Tensor& weight,
                 const at::Tensor& bias, double eps, bool silu);
 
