@@ -49,13 +49,18 @@ Conversion::~Conversion() {
 }
 
 void Conversion::build() {
+  gboolean restart = FALSE;
+  g_object_get(element_, "restart-on-key-unit", &restart, nullptr);
+  if (restart && options_.resume)
+    throw Failure(Status::Usage,
+                  "--resume and --restart-on-key-unit exclude each other: where windows begin "
+                  "depends on the cuts before");
   GstBin* bin = pipeline_->bin();
   gst_bin_add(bin, element_);
   outputs_ = std::make_unique<Outputs>(options_, output_, bin, element_,
                                        [this] { tracker_.frame_written(); });
   try {
     build_source();
-    remove_replaced(output_);
   } catch (...) {
     outputs_->discard();
     throw;
@@ -83,6 +88,25 @@ void Conversion::begin(std::int64_t running_time) {
   if (expected && output_.written.most) expected = std::min(*expected, *output_.written.most);
   tracker_.expect(expected);
   if (!loading_) tracker_.loaded();
+  // Not before: a run that fails to begin leaves everything as it was.
+  if (gate_->passed() > 0) remove_old_files();
+}
+
+void Conversion::remove_old_files() {
+  try {
+    remove_replaced(output_);
+  } catch (const std::exception& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      removal_failure_ = as_failure(error);
+    }
+    on_main_loop<&Conversion::removal_failed>();
+  }
+}
+
+void Conversion::removal_failed() {
+  const std::lock_guard lock(mutex_);
+  fail(*removal_failure_, Role::Output);
 }
 
 void Conversion::streams_known() {
@@ -174,8 +198,11 @@ Outcome Conversion::run() {
         return G_SOURCE_CONTINUE;
       },
       this);
-  gst_element_set_state(pipeline_->get(), GST_STATE_PLAYING);
-  g_main_loop_run(loop_.get());
+  // decodebin takes the end of no pictures for a fault.
+  if (!source_->is_empty()) {
+    gst_element_set_state(pipeline_->get(), GST_STATE_PLAYING);
+    g_main_loop_run(loop_.get());
+  }
   g_source_remove(ticks);
   gst_bus_remove_watch(bus.get());
   pipeline_->stop();
@@ -194,8 +221,9 @@ Outcome Conversion::outcome() {
   const bool nothing_left = output_.resume.discard > 0;
   if (!failure_ && signal == 0 && outcome.frames == 0 && !nothing_left)
     failure_ =
-        Failure(Status::Usage, options_.input + ": no frame lies in the range; the input ends at " +
-                                   seconds_text(gate_->source_position()));
+        Failure(Status::Usage,
+                options_.input + ": no frame lies in the range; the input ends at " +
+                    seconds_text(std::max(gate_->source_position(), source_->pictures_end())));
   if (failure_) {
     outcome.status = failure_->status();
     outcome.message = failure_->what();

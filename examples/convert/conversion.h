@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -42,6 +43,8 @@ class Conversion {
   void build();
   void build_source();
   void begin(std::int64_t running_time);
+  void remove_old_files();
+  void removal_failed();
   void streams_known();
   void seek();
   void interrupt();
@@ -85,6 +88,8 @@ class Conversion {
   std::unique_ptr<VideoGate> gate_;
   std::unique_ptr<RunningPipeline> pipeline_;
   std::optional<Failure> failure_;
+  std::mutex mutex_;
+  std::optional<Failure> removal_failure_;  ///< guarded by mutex_
   std::atomic<bool> loading_{false};
   SourceLength length_;  ///< written by begin()
   std::string missing_plugin_;

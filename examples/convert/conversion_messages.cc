@@ -47,8 +47,13 @@ void Conversion::take_error(GstMessage* message) {
   }
   const Role role = role_of(message);
   const std::string& subject = role == Role::Output ? options_.output : options_.input;
+  const std::string lacks = subject + ": GStreamer lacks a plugin: " + missing_plugin_;
   if (role == Role::Input && !missing_plugin_.empty() && gate_->passed() == 0) {
-    fail({Status::NotVideo, subject + ": GStreamer lacks a plugin: " + missing_plugin_}, role);
+    fail({Status::NotVideo, lacks}, role);
+    return;
+  }
+  if (role == Role::Output && !missing_plugin_.empty() && is_missing_plugin(message)) {
+    fail({Status::Model, lacks}, role);
     return;
   }
   fail(failure_of(message, role, role == Role::Element ? "" : subject, gate_->passed() > 0), role);

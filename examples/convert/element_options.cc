@@ -89,9 +89,11 @@ GOptionEntry entry_of(GParamSpec* spec, Texts& texts) {
   const std::string preset = default_text(spec);
   if (!preset.empty()) description += " (default: " + preset + ")";
   const bool is_flag = G_IS_PARAM_SPEC_BOOLEAN(spec);
+  // A text may be a file's name, in whatever encoding.
+  const int text = G_IS_PARAM_SPEC_STRING(spec) ? G_OPTION_FLAG_FILENAME : G_OPTION_FLAG_NONE;
   return {g_param_spec_get_name(spec),
           0,
-          is_flag ? G_OPTION_FLAG_OPTIONAL_ARG : G_OPTION_FLAG_NONE,
+          is_flag ? G_OPTION_FLAG_OPTIONAL_ARG : text,
           G_OPTION_ARG_CALLBACK,
           reinterpret_cast<gpointer>(take_setting),
           texts.keep(std::move(description)),

@@ -99,6 +99,8 @@ void write_exr(OutputFile& file, const NormalFrame& frame, ExrType type, const P
     } else {
       write_as<float>(stream, frame, Imf::FLOAT, note);
     }
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     reason = error.what();
   }

@@ -2,8 +2,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 namespace normalcrafter::convert {
+
+Failure as_failure(const std::exception& error) {
+  if (const auto* failure = dynamic_cast<const Failure*>(&error)) return *failure;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return {Status::OutOfMemory, "the memory ran out"};
+  return {Status::Failed, error.what()};
+}
 
 Failure output_failure(const std::string& path, int error_number) {
   // EFBIG is the limit of a process or of a file system, which lacks space in the same way.

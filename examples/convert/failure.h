@@ -1,6 +1,7 @@
 // What ends a conversion, with the program's exit status for it.
 #pragma once
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -32,6 +33,9 @@ class Failure : public std::runtime_error {
  private:
   Status status_;
 };
+
+/// Of any exception: one that is no Failure is the memory's end, or of no known kind.
+Failure as_failure(const std::exception& error);
 
 /// The status and the words for a failed system call on `path`: "PATH: No space left on device".
 Failure output_failure(const std::string& path, int error_number);

@@ -55,6 +55,13 @@ Failure failure_of(GstMessage* error, Role role, const std::string& subject, boo
   return {status, text};
 }
 
+bool is_missing_plugin(GstMessage* error) {
+  GError* parsed = nullptr;
+  gst_message_parse_error(error, &parsed, nullptr);
+  const Handle<GError> owned(parsed);
+  return g_error_matches(owned.get(), GST_CORE_ERROR, GST_CORE_ERROR_MISSING_PLUGIN) != FALSE;
+}
+
 std::string warning_text(GstMessage* warning) {
   GError* parsed = nullptr;
   gst_message_parse_warning(warning, &parsed, nullptr);

@@ -106,9 +106,9 @@ GstPadProbeReturn FrameTap::on_buffer(GstPad*, GstPadProbeInfo* info, gpointer d
   auto* self = static_cast<FrameTap*>(data);
   try {
     return self->take(GST_PAD_PROBE_INFO_BUFFER(info)) ? GST_PAD_PROBE_OK : GST_PAD_PROBE_DROP;
-  } catch (const Failure& failure) {
+  } catch (const std::exception& error) {  // GStreamer knows none
     const std::lock_guard lock(self->mutex_);
-    if (!self->failure_) self->failure_ = failure;
+    if (!self->failure_) self->failure_ = as_failure(error);
   }
   gst_buffer_unref(GST_PAD_PROBE_INFO_BUFFER(info));
   info->ABI.abi.flow_ret = GST_FLOW_ERROR;

@@ -51,9 +51,23 @@ InputTap::~InputTap() {
   gst_object_unref(pad_);
 }
 
-GstPadProbeReturn InputTap::on_buffer(GstPad*, GstPadProbeInfo* info, gpointer self) {
-  static_cast<InputTap*>(self)->take(GST_PAD_PROBE_INFO_BUFFER(info));
-  return GST_PAD_PROBE_OK;
+GstPadProbeReturn InputTap::on_buffer(GstPad*, GstPadProbeInfo* info, gpointer data) {
+  auto* self = static_cast<InputTap*>(data);
+  try {
+    self->take(GST_PAD_PROBE_INFO_BUFFER(info));
+    return GST_PAD_PROBE_OK;
+  } catch (const std::exception& error) {  // GStreamer knows none
+    const std::lock_guard lock(self->mutex_);
+    if (!self->failure_) self->failure_ = as_failure(error);
+  }
+  gst_buffer_unref(GST_PAD_PROBE_INFO_BUFFER(info));
+  GST_PAD_PROBE_INFO_FLOW_RETURN(info) = GST_FLOW_ERROR;
+  return GST_PAD_PROBE_HANDLED;
+}
+
+std::optional<Failure> InputTap::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
 }
 
 void InputTap::take(GstBuffer* buffer) {

@@ -3,7 +3,11 @@
 
 #include <gst/gst.h>
 
+#include <mutex>
+#include <optional>
+
 #include "contact_sheet.h"
+#include "failure.h"
 
 namespace normalcrafter::convert {
 
@@ -16,6 +20,9 @@ class InputTap {
   InputTap(const InputTap&) = delete;
   InputTap& operator=(const InputTap&) = delete;
 
+  /// What ended the stream here, if anything did.
+  std::optional<Failure> failure() const;
+
  private:
   static GstPadProbeReturn on_buffer(GstPad* pad, GstPadProbeInfo* info, gpointer self);
   void take(GstBuffer* buffer);
@@ -24,6 +31,8 @@ class InputTap {
   std::int64_t discard_;
   ContactSheet& sheet_;
   std::int64_t next_ = 0;
+  mutable std::mutex mutex_;
+  std::optional<Failure> failure_;
   gulong probe_;
 };
 

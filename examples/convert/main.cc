@@ -4,7 +4,6 @@
 #include <clocale>
 #include <cstdio>
 #include <exception>
-#include <new>
 #include <optional>
 
 #include "check_axes.h"
@@ -44,20 +43,15 @@ nc::Handle<GstElement> find_element(std::optional<nc::Failure>& why) {
   }
 }
 
-nc::Status status_of(const std::exception& error) {
-  if (const auto* failure = dynamic_cast<const nc::Failure*>(&error)) return failure->status();
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return nc::Status::OutOfMemory;
-  return nc::Status::Failed;
-}
-
 nc::Status convert(const nc::Options& options, GstElement* element) {
   nc::Reporter reporter(options.progress);
   nc::Outcome outcome;
   try {
     outcome = nc::Conversion(options, element, reporter).run();
   } catch (const std::exception& error) {
-    outcome.status = status_of(error);
-    outcome.message = error.what();
+    const nc::Failure failure = nc::as_failure(error);
+    outcome.status = failure.status();
+    outcome.message = failure.what();
   }
   reporter.end(outcome);
   return outcome.status;
@@ -97,8 +91,9 @@ int main(int argc, char** argv) {
   try {
     status = run({argv, argv + argc});
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "normalcrafter-convert: %s\n", error.what());
-    status = status_of(error);
+    const nc::Failure failure = nc::as_failure(error);
+    std::fprintf(stderr, "normalcrafter-convert: %s\n", failure.what());
+    status = failure.status();
   }
   return static_cast<int>(status);
 }

@@ -7,6 +7,7 @@
 #include "failure.h"
 #include "gst_handles.h"
 #include "relight.h"
+#include "sequence.h"
 
 namespace normalcrafter::convert {
 namespace {
@@ -188,6 +189,9 @@ void take_files(char** files, Options& options) {
   options.input = files[0];
   options.output = files[1];
   options.kind = output_kind(options.output);
+  options.is_numbered = is_sequence(options.kind) && Pattern::parse(options.output);
+  if (is_sequence(options.kind) && !options.is_numbered)
+    options.output = without_number(options.output);
 }
 
 bool keeps_alpha(const Options& options) {

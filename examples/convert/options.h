@@ -26,7 +26,8 @@ struct Options {
   std::string input;  ///< a file, a numbered name, a folder, or a URI
   std::string output;
   OutputKind kind = OutputKind::Mp4;
-  int bits = 8;  ///< PNG: 8 or 16
+  bool is_numbered = false;  ///< `output` is a Pattern; else it is a file's name as it is
+  int bits = 8;              ///< PNG: 8 or 16
   ExrType exr_type = ExrType::Half;
   bool lossless = false;
   std::optional<int> quality;  ///< 0 to 100

@@ -137,7 +137,7 @@ OutputPlan plan_output(const Options& options, const InputPlan& input, const Win
   OutputPlan plan;
   plan.format = format_of(options, settings);
   plan.samples = samples_of(options, plan.format);
-  if (is_sequence(options.kind)) plan.pattern = Pattern::parse(options.output);
+  if (options.is_numbered) plan.pattern = Pattern::parse(options.output);
   if (plan.pattern) {
     plan_sequence(options, input, windows, plan);
   } else {

@@ -125,6 +125,11 @@ void Outputs::begin(std::int64_t running_time, VideoGate& gate) {
   }
 }
 
+std::optional<Failure> Outputs::failure() const {
+  const auto failure = tap_->failure();
+  return failure || !input_tap_ ? failure : input_tap_->failure();
+}
+
 std::int64_t Outputs::audio_position() const {
   std::int64_t position = 0;
   for (const auto& audio : audio_) position = std::max(position, audio->position());

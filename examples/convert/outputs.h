@@ -39,7 +39,7 @@ class Outputs {
   std::int64_t frames() const { return tap_->frames(); }
   std::optional<std::int64_t> beginning() const { return tap_->beginning(); }
   /// What writing ended in, if it failed.
-  std::optional<Failure> failure() const { return tap_->failure(); }
+  std::optional<Failure> failure() const;
   bool is_video() const { return video_ != nullptr; }
   bool owns(GstObject* object) const { return video_ && video_->owns(object); }
 

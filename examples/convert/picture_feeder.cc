@@ -44,7 +44,8 @@ void PictureFeeder::on_need_data(GstAppSrc* source, guint, gpointer self) {
   auto* feeder = static_cast<PictureFeeder*>(self);
   try {
     feeder->push_next(source);
-  } catch (const Failure& failure) {
+  } catch (const std::exception& error) {
+    const Failure failure = as_failure(error);
     {
       const std::lock_guard lock(feeder->mutex_);
       feeder->failure_ = failure;

@@ -36,6 +36,7 @@ class PictureFeeder {
   /// The appsrc has to be stopped before the feeder goes.
   PictureFeeder(GstAppSrc* source, PictureRange pictures, const Rate& rate);
   std::optional<Failure> failure() const;
+  bool is_empty() const { return pictures_.files.empty(); }
 
  private:
   static void on_need_data(GstAppSrc* source, guint size, gpointer self);

@@ -84,6 +84,13 @@ std::optional<Pattern> Pattern::parse(const std::string& path) {
   return pattern;
 }
 
+std::string without_number(const std::string& path) {
+  const fs::path whole(path);
+  std::string name = whole.filename().string();
+  for (std::size_t at = 0; (at = name.find("%%", at)) != std::string::npos; ++at) name.erase(at, 1);
+  return (whole.parent_path() / name).string();
+}
+
 fs::path Pattern::file(std::int64_t number) const {
   std::string text = std::to_string(number);
   if (text.size() < width_) text.insert(0, width_ - text.size(), fill_);

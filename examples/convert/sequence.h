@@ -35,6 +35,9 @@ class Pattern {
   char fill_ = ' ';
 };
 
+/// A path in which Pattern::parse() found no number: "%%" in its last part is a percent sign.
+std::string without_number(const std::string& path);
+
 /// How many of ascending `numbers` follow each other from `first` on.
 std::int64_t run_from(const std::vector<std::int64_t>& numbers, std::int64_t first);
 

@@ -18,19 +18,48 @@ bool starts_with(GstCaps* caps, const char* media) {
   return g_str_has_prefix(gst_structure_get_name(gst_caps_get_structure(caps, 0)), media) != FALSE;
 }
 
-bool videoflip_takes(GstCaps* caps) {
-  GstElement* flip = make_element("videoflip");
-  const Handle<GstPad> sink(gst_element_get_static_pad(flip, "sink"));
+/// Whether caps of audio say all that a muxer may ask for: demuxers of transport streams do not.
+bool is_described(GstCaps* caps) {
+  const GstStructure* audio = gst_caps_get_structure(caps, 0);
+  const auto says = [audio](const char* field) {
+    gint value = 0;
+    return gst_structure_get_int(audio, field, &value) != FALSE;
+  };
+  gint version = 0;
+  const bool is_mpeg1 = gst_structure_has_name(audio, "audio/mpeg") &&
+                        gst_structure_get_int(audio, "mpegversion", &version) && version == 1;
+  return says("rate") && says("channels") && (!is_mpeg1 || says("layer"));
+}
+
+bool element_takes(const char* factory, GstCaps* caps) {
+  GstElement* element = make_element(factory);
+  const Handle<GstPad> sink(gst_element_get_static_pad(element, "sink"));
   const Handle<GstCaps> taken(gst_pad_get_pad_template_caps(sink.get()));
-  gst_object_unref(gst_object_ref_sink(flip));
+  gst_object_unref(gst_object_ref_sink(element));
   return gst_caps_can_intersect(taken.get(), caps) != FALSE;
+}
+
+/// What finds cuts for an element that begins anew at them.
+std::string cuts_line(GstElement* target, GstCaps* caps) {
+  gboolean restart = FALSE;
+  g_object_get(target, "restart-on-key-unit", &restart, nullptr);
+  if (!restart) return "";
+  if (!element_takes("scenechange", caps)) {
+    const char* format = gst_structure_get_string(gst_caps_get_structure(caps, 0), "format");
+    throw Failure(
+        Status::Usage,
+        std::string("--restart-on-key-unit: GStreamer's scenechange finds cuts in video of "
+                    "8 bits in YCbCr alone, this is ") +
+            (format != nullptr ? format : "none"));
+  }
+  return "scenechange ! ";
 }
 
 /// videoflip for deep video, in a format that it takes and that holds all bits: videoconvert's own
 /// choice may have 8 (for P010_10LE it has).
 std::string deep_turning_line(GstCaps* caps, const GstVideoFormatInfo* info) {
   const std::string flip = "videoflip video-direction=auto ! ";
-  if (videoflip_takes(caps)) return flip;
+  if (element_takes("videoflip", caps)) return flip;
   if (!GST_VIDEO_FORMAT_INFO_IS_YUV(info) || GST_VIDEO_FORMAT_INFO_DEPTH(info, 0) > 12) return "";
   const bool half_width = GST_VIDEO_FORMAT_INFO_W_SUB(info, 1) == 1;
   const bool half_height = GST_VIDEO_FORMAT_INFO_H_SUB(info, 1) == 1;
@@ -113,6 +142,7 @@ void Source::add_pictures(const InputPlan& plan, const RangeRequest& range) {
   GstElement* files = make_element("appsrc");
   feeder_ = std::make_unique<PictureFeeder>(GST_APP_SRC(files),
                                             cut(plan.pictures->files, range, plan.rate), plan.rate);
+  pictures_end_ = plan.rate.time(static_cast<std::int64_t>(plan.pictures->files.size()));
   GstElement* decoder = make_element("decodebin");
   gst_bin_add(pipeline_, files);
   watch(decoder);
@@ -130,10 +160,11 @@ std::optional<Failure> Source::failure() const {
   return failure_ || !feeder_ ? failure_ : feeder_->failure();
 }
 
-/// Audio stays encoded, so that it can be copied; of subtitles nothing is used.
+/// Audio stays encoded, so that it can be copied; a parser may still have to find out what muxers
+/// ask for. Of subtitles nothing is used.
 gboolean Source::on_continue(GstElement*, GstPad*, GstCaps* caps, gpointer) {
-  for (const char* media :
-       {"audio/", "text/", "subpicture/", "application/x-subtitle", "closedcaption/"})
+  if (starts_with(caps, "audio/")) return is_described(caps) ? FALSE : TRUE;
+  for (const char* media : {"text/", "subpicture/", "application/x-subtitle", "closedcaption/"})
     if (starts_with(caps, media)) return FALSE;
   return TRUE;
 }
@@ -142,7 +173,8 @@ void Source::on_pad(GstElement*, GstPad* pad, gpointer data) {
   auto* self = static_cast<Source*>(data);
   try {
     self->take(pad);
-  } catch (const Failure& failure) {
+  } catch (const std::exception& error) {
+    const Failure failure = as_failure(error);
     {
       const std::lock_guard lock(self->mutex_);
       self->failure_ = failure;
@@ -191,7 +223,7 @@ GstPadProbeReturn Source::on_unused(GstPad* pad, GstPadProbeInfo* info, gpointer
 /// The format that the element gets depends on the source alone, so that all outputs have the
 /// same vectors.
 bool Source::link_video(GstPad* pad, GstCaps* caps) {
-  GstElement* turn = parse_bin(frames_line(caps));
+  GstElement* turn = parse_bin(cuts_line(target_, caps) + frames_line(caps));
   gst_bin_add(pipeline_, turn);
   link(gate_, turn);
   link(turn, target_);

@@ -57,6 +57,30 @@ def test_a_plugin_that_is_missing_leaves_no_file(convert, clip, tmp_path, name):
         assert {path.name for path in tmp_path.iterdir()} == {"plugins", "registry"}
 
 
+def test_sound_that_cannot_be_decoded_names_the_plugin(convert, clip, tmp_path):
+    ffmpeg("-i", clip, "-c:v", "copy", "-c:a", "libvorbis", "in.mkv")
+    # Only where it is no part of another plugin.
+    environment = {"GST_PLUGIN_FEATURE_RANK": "vorbisdec:NONE,avdec_vorbis:NONE"}
+    assert "lacks a plugin" in convert("in.mkv", "out.mp4", status=MODEL, env=os.environ | environment)
+    assert {path.name for path in tmp_path.iterdir()} == {"in.mkv"}
+
+
+def test_a_range_behind_the_pictures_is_told(convert, pictures, tmp_path):
+    for start in ("12", "0.48s"):
+        for name in ("out.npy", "n-%d.png"):
+            errors = convert(pictures, name, "--fps=25", f"--start={start}", status=USAGE)
+            assert "no frame lies in the range; the input ends at 0.5 s" in errors
+    assert len(list(tmp_path.iterdir())) == 12
+
+
+def test_a_models_name_may_be_of_any_encoding(convert, clip, model, tmp_path):
+    folder = os.fsencode(tmp_path) + b"/mod\xe8le"
+    shutil.copytree(os.fsencode(model), folder)
+    command = [*map(os.fsencode, convert.command(clip, "out.npy")), b"--model=" + folder]
+    for locale in ("C", "C.UTF-8"):
+        subprocess.run([*command, b"--overwrite"], env=os.environ | {"LC_ALL": locale}, check=True)
+
+
 def test_pictures_without_a_rate_are_refused(convert, pictures):
     assert "--fps" in convert(pictures, "out.mp4", status=USAGE)
 

@@ -37,6 +37,37 @@ def test_audio_is_encoded_anew_where_the_container_does_not_take_it(convert, cli
     assert abs(float(probed("out.webm", "format=duration")[0][0]) - 1.2) < 0.1
 
 
+# What demuxers say of sound differs: those of transport and program streams leave nearly all to a parser.
+@pytest.mark.parametrize("codec, container", [
+    ("libopus", "webm"), ("libvorbis", "mkv"), ("libmp3lame", "mp4"), ("libmp3lame", "avi"), ("flac", "mkv"),
+    ("pcm_s16le", "mov"), ("ac3", "ts"), ("mp2", "mpg"), ("aac", "ts")])
+def test_sound_of_every_kind_comes_along(convert, clip, codec, container):
+    picture = {"webm": "libvpx", "mpg": "mpeg2video", "vob": "mpeg2video"}.get(container, "libx264")
+    source = f"in.{container}"
+    ffmpeg("-i", clip, "-pix_fmt", "yuv420p", "-c:v", picture, "-c:a", codec, source)
+    kind, whole = probed(source, "stream=codec_name", "a:0")[0], packets(source, "0:a")
+    for name in ("out.mp4", "out.mkv"):
+        convert(source, name)
+        assert count(name) == count(source), name
+        times = [float(row[0]) for row in probed(name, "packet=pts_time", "a:0")]
+        assert abs(times[-1] - times[0] - 1.2) < 0.15, name
+        # Elsewhere copies are framed anew: AAC's headers go, PCM's packets are cut as they come.
+        if probed(name, "stream=codec_name", "a:0")[0] == kind and container != "ts" and codec != "pcm_s16le":
+            sound = packets(name, "0:a")
+            assert sum(packet in whole for packet in sound) >= len(sound) - 2, name
+    # This one can hold all of these.
+    assert probed("out.mkv", "stream=codec_name", "a:0")[0] == kind
+
+
+@pytest.mark.parametrize("codec, name", [("flac", "out.mp4"), ("flac", "out.mov"), ("aac", "out.webm"),
+                                         ("libopus", "out.mkv"), ("aac", "out.mp4")])
+def test_a_range_without_sound_is_converted(convert, clip, codec, name):
+    ffmpeg("-i", clip, "-itsoffset", "0.8", "-i", clip, "-map", "0:v", "-map", "1:a", "-c:v", "copy", "-c:a", codec,
+           "late.mkv")
+    convert("late.mkv", name, "--frames=10")
+    assert count(name) == 10
+
+
 def test_a_video_without_sound_gives_one_without(convert, clip):
     ffmpeg("-i", clip, "-an", "-c", "copy", "silent.mp4")
     convert("silent.mp4", "out.mp4")
@@ -140,6 +171,30 @@ def test_a_range_takes_its_sound_along(convert, clip, name, start):
     assert sound[1:] == whole[begin + 1:begin + len(sound)]
     assert abs(len(sound) * 1024 / 48000 - 0.36) < 0.07
     assert abs(float(probed(name, "packet=pts_time", "a:0")[0][0])) < 0.03
+
+
+def test_cuts_begin_new_clips_on_request(convert, clip):
+    """Frames of two scenes do not see each other; what sees no cut in its own scene is as if alone."""
+    for name, source in (("a", "testsrc2"), ("b", "mandelbrot")):
+        ffmpeg("-f", "lavfi", "-i", f"{source}=size={WIDTH}x{HEIGHT}:rate=25", "-frames:v", 12, "-pix_fmt", "yuv420p",
+               "-c:v", "ffv1", f"{name}.mkv")
+        convert(f"{name}.mkv", f"{name}.npy")
+    ffmpeg("-i", "a.mkv", "-i", "b.mkv", "-filter_complex", "concat", "-c:v", "ffv1", "-pix_fmt", "yuv420p", "both.mkv")
+    convert("both.mkv", "both.npy")
+    convert("both.mkv", "cut.npy", "--restart-on-key-unit")
+    alone = np.concatenate([np.load("a.npy"), np.load("b.npy")])
+    np.testing.assert_allclose(np.load("cut.npy"), alone, atol=1e-4)
+    assert np.abs(np.load("both.npy") - alone).max() > 1e-2
+
+
+def test_cuts_that_cannot_be_found_are_told(convert, pictures):
+    assert "YCbCr" in convert(pictures, "out.npy", "--fps=25", "--restart-on-key-unit", status=2)
+    assert "--resume" in convert(pictures, "%d.png", "--fps=25", "--restart-on-key-unit", "--resume", status=2)
+
+
+def test_a_percent_sign_in_a_pictures_name_is_written_twice(convert, pictures, tmp_path):
+    convert("in-1001.png", "100%%.png")
+    assert (tmp_path / "100%.png").exists()
 
 
 def test_a_range_of_pictures_is_numbered_from_its_first(convert, pictures, tmp_path):

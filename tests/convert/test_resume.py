@@ -137,6 +137,22 @@ def test_pictures_that_are_replaced_by_their_own_normals_are_read_first(convert,
     assert (tmp_path / "in-1012.png").read_bytes() == (tmp_path / "n-1012.png").read_bytes()
 
 
+@pytest.mark.parametrize("source, option, status", [
+    ("text.mp4", "--flip-y", 4), ("{clip}", "--model=nowhere", 8), ("{clip}", "--device=cuda:9", 8),
+    ("{clip}", "--start=99", 2)])
+def test_a_sequence_is_not_removed_for_a_run_that_fails_to_begin(convert, clip, tmp_path, source, option, status):
+    (tmp_path / "000.png").write_text("precious")
+    (tmp_path / "text.mp4").write_text("no video")
+    command = [*convert.command(source.format(clip=clip), "%03d.png", "--overwrite"), option]
+    assert subprocess.run(command, timeout=60).returncode == status
+    assert (tmp_path / "000.png").read_text() == "precious"
+
+
+def test_a_resumed_sequence_that_is_whole_stays(convert, pictures):
+    convert(pictures, "n-%04d.png", "--fps=25", "--frames=3")
+    convert(pictures, "n-%04d.png", "--fps=25", "--resume", "--frames=3")
+
+
 def test_a_sequence_is_not_removed_for_a_run_that_cannot_begin(convert, clip, tmp_path):
     (tmp_path / "000.png").write_text("precious")
     empty = tmp_path / "plugins"
