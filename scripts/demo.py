@@ -151,6 +151,10 @@ def discover(video):
 
 def quoted(assignment):
     """property=value as GStreamer's pipeline syntax wants it, whatever the value contains."""
+    try:
+        assignment.encode()
+    except UnicodeEncodeError as error:
+        raise Failure(f"{assignment}: is not UTF-8, and a property takes nothing else") from error
     name, value = assignment.split("=", 1)
     return name + '="' + re.sub(r'(["\\])', r"\\\1", value) + '"'
 
@@ -186,7 +190,8 @@ def play(description, locations, prepare):
     except GLib.Error as error:
         raise Failure(f"no such pipeline: {error.message}") from error
     for name, location in locations.items():
-        pipeline.get_by_name(name).set_property("location", str(location))
+        # As a URI, which takes any name. The property takes UTF-8.
+        pipeline.get_by_name(name).set_uri(pathlib.Path(location).absolute().as_uri())
     observer = prepare(pipeline)
     bus = pipeline.get_bus()
     pipeline.set_state(Gst.State.PLAYING)
@@ -354,6 +359,8 @@ def main(argv):
 
 
 if __name__ == "__main__":
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.reconfigure(errors="backslashreplace")  # names need not be UTF-8
     try:
         main(sys.argv[1:])
     except Failure as failure:

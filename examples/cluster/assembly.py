@@ -10,11 +10,16 @@ import re
 import shutil
 import subprocess
 import zipfile
+import zlib
 
 SEQUENCES = (".png", ".exr")
 ARRAYS = (".npy", ".npz")
 # Container: the audio codec for sound that it does not take as it is, as the converter does it.
 VIDEOS = {".mp4": "aac", ".m4v": "aac", ".mov": "aac", ".mkv": "flac", ".webm": "libopus"}
+
+
+# What reading an array that is damaged ends with.
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, SyntaxError, TypeError, ValueError)
 
 
 class AssemblyError(Exception):
@@ -102,11 +107,21 @@ def _place_pictures(parts, folder, kind, keep):
 # --- arrays ---------------------------------------------------------------------------------------
 
 
+@contextlib.contextmanager
+def _reading(file):
+    """The damage of a piece's file in words; a piece counts as finished until its folder is gone."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise AssemblyError(f"{file} is damaged ({type(error).__name__}: {error}); remove {file.parent}, and the same "
+                            "command makes this piece again") from error
+
+
 def _read_header(file):
     """(descr, shape, bytes of the header) of a .npy stream, which is then at its data."""
     head = file.read(10)
     if head[:8] != b"\x93NUMPY\x01\x00":
-        raise AssemblyError(f"{getattr(file, 'name', 'a piece')} is no array of the converter's")
+        raise ValueError("no array of the converter's")
     size = int.from_bytes(head[8:10], "little")
     fields = ast.literal_eval(file.read(size).decode("latin1"))
     return fields["descr"], fields["shape"], 10 + size
@@ -119,33 +134,40 @@ def _header(descr, shape, size):
 
 
 def _join_streams(opened, target):
-    """`opened`: functions that open one .npy stream each; they are read twice, so that one is open at a time."""
+    """`opened`: for each file, a function that opens its .npy stream; they are read twice, so that one is open at a
+    time."""
     headers = []
-    for open_one in opened:
-        with open_one() as stream:
+    for file, open_one in opened.items():
+        with _reading(file), open_one() as stream:
             headers.append(_read_header(stream))
     if len({(descr, shape[1:]) for descr, shape, _ in headers}) > 1:
         raise AssemblyError("the pieces' arrays differ in size or type")
     descr, shape, size = headers[0]
     target.write(_header(descr, (sum(shape[0] for _, shape, _ in headers), *shape[1:]), size))
-    for open_one in opened:
-        with open_one() as stream:
+    for file, open_one in opened.items():
+        with _reading(file), open_one() as stream:
             _read_header(stream)
             shutil.copyfileobj(stream, target, 1 << 20)
 
 
 def _join_npy(parts, target):
     with open(target, "wb") as file:
-        _join_streams([lambda path=part.path: open(path, "rb") for part in parts], file)
+        _join_streams({part.path: lambda path=part.path: open(path, "rb") for part in parts}, file)
 
 
 def _join_npz(parts, target):
     with contextlib.ExitStack() as stack:
-        archives = [stack.enter_context(zipfile.ZipFile(part.path)) for part in parts]
+        archives = {part.path: stack.enter_context(_open_archive(part.path)) for part in parts}
         joined = stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_STORED, allowZip64=True))
-        for name in archives[0].namelist():
+        for name in archives[parts[0].path].namelist():
             with joined.open(zipfile.ZipInfo(name), "w", force_zip64=True) as file:
-                _join_streams([lambda archive=archive: archive.open(name) for archive in archives], file)
+                _join_streams({path: lambda archive=archive: archive.open(name) for path, archive in archives.items()},
+                              file)
+
+
+def _open_archive(path):
+    with _reading(path):
+        return zipfile.ZipFile(path)
 
 
 # --- video ----------------------------------------------------------------------------------------
@@ -153,19 +175,19 @@ def _join_npz(parts, target):
 
 def _join_video(parts, target, audio_codec, source, sound_from):
     """Copied packet by packet. Sound is copied too where the container takes it."""
-    listing = target.with_name(target.name + ".txt")
-    listing.write_text(concat_script(parts))
+    listing = target.with_suffix(".txt")  # no longer than other names, which may be as long as the system takes
     command = ["ffmpeg", "-nostdin", "-loglevel", "error", "-y", "-f", "concat", "-safe", "0", "-i", str(listing)]
     if source is not None:
         seek = ["-ss", f"{sound_from:.6f}"] if sound_from > 0 else []
         # Sound that begins a little early, as AAC does to warm up, must not move the pictures.
         command += [*seek, "-i", source, "-map", "0:v:0", "-map", "1:a?", "-avoid_negative_ts", "disabled"]
     try:
+        listing.write_bytes(os.fsencode(concat_script(parts)))  # the names' own bytes, be they UTF-8 or not
         failure = _failure_of([*command, "-c", "copy", str(target)])
         if failure and source is not None:
             failure = _failure_of([*command, "-c:v", "copy", "-c:a", audio_codec, str(target)])
     finally:
-        listing.unlink()
+        listing.unlink(missing_ok=True)
     if failure:
         raise AssemblyError(f"ffmpeg could not join the pieces: {failure}")
 
@@ -182,5 +204,5 @@ def concat_script(parts):
 
 
 def _failure_of(command):
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, errors="backslashreplace")
     return (done.stderr.strip() or f"status {done.returncode}") if done.returncode else None

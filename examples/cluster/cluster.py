@@ -2,6 +2,7 @@
 """Converts many clips, or one long one in pieces, on a Ray cluster: docs/cluster.md."""
 
 import argparse
+import contextlib
 import functools
 import os
 import pathlib
@@ -14,7 +15,7 @@ import conversion
 import plan
 from clip import (Clip, ClipError, assemble, check_output, open_work, plan_pieces, settle_pictures,
                   work_folder)
-from progress import Progress, print_failures, write_report
+from progress import Progress, partial_report, print_failures, write_report
 
 VERSION = "0.1.0"
 # The converter's options that this program sets itself, or that no piece can have.
@@ -32,7 +33,8 @@ def parse_arguments(arguments):
     parser = argparse.ArgumentParser(
         prog="cluster.py", description=__doc__,
         usage="%(prog)s INPUT... OUTPUT [options] [-- options of normalcrafter-convert]",
-        epilog="Exit status: 0 done, 1 some clip failed, 2 the command line, 3 Ray is missing, 130 interrupted.")
+        epilog="Exit status: 0 done, 1 some clip failed or there is no report, 2 the command line, 3 Ray is missing, "
+               "130 interrupted.")
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="as of normalcrafter-convert")
     parser.add_argument("output", metavar="OUTPUT", help="likewise; {name} stands for an input's name without ending")
     parser.add_argument("--piece-frames", type=int, default=400, metavar="N",
@@ -62,6 +64,8 @@ def parse_arguments(arguments):
     options = parser.parse_intermixed_args(ours)
     options.converter_options = passed
     check(parser, options)
+    if options.report:
+        check_report(parser, options.report)
     return options
 
 
@@ -97,6 +101,17 @@ def check(parser, options):
         parser.error("ffmpeg, which joins pieces of video, is not installed here; install it, or give --piece-frames=0")
 
 
+def check_report(parser, file):
+    """By writing beside it, now and not after the hours that pieces take."""
+    try:
+        if file.is_dir():
+            parser.error(f"--report={file} names a folder")
+        partial_report(file).touch()
+        partial_report(file).unlink()
+    except OSError as error:
+        parser.error(f"--report={file} could not be written: {error.strerror}")
+
+
 def make_clips(options):
     """A clip for each input; a ClipError where two have one output."""
     clips = {}
@@ -126,6 +141,7 @@ def make_converter(options):
 def connect(ray, options):
     """To the cluster, or to one that is started here. Its logs stay in its own files."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    hide_odd_names()
     common = {"log_to_driver": False, "logging_level": "ERROR"}
     if options.local is not None:
         ray.init(address="local", num_cpus=options.local * options.cpus, include_dashboard=False, **common)
@@ -133,6 +149,17 @@ def connect(ray, options):
         ray.init(address=options.address, **common)
     # The other machines need not have these files.
     ray.cloudpickle.register_pickle_by_value(conversion)
+
+
+def hide_odd_names():
+    """Ray keeps this process's command line for its list of jobs, and does not start where that is not UTF-8. It has no
+    setting for this."""
+    if all(conversion.printable(argument) == argument for argument in sys.orig_argv):
+        return
+    with contextlib.suppress(ImportError):  # it is Ray's own, and may go
+        from ray._private import utils
+
+        utils.get_entrypoint_name = lambda: "cluster.py"
 
 
 class Board:
@@ -178,6 +205,15 @@ def describe(error):
     return {"message": error.message, "status": error.status, "host": error.host}
 
 
+def in_words(error):
+    """For the user. Of what nobody foresaw the text alone may say nothing, so that it gets its type."""
+    if isinstance(error, (plan.PlanError, ClipError, assembly.AssemblyError)):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return f"{type(error).__name__}: {error}"
+
+
 class Job:
     """All clips, from counting to the report."""
 
@@ -194,12 +230,7 @@ class Job:
 
     def run(self):
         for clip in self._clips:
-            check_output(clip, self._options.overwrite)
-            if clip.status == "kept":
-                self._progress.say(f"{clip.output}: is there already and is kept")
-                continue
-            task = self._count.remote(self._converter, clip.source, str(clip.output))
-            self._running[task] = functools.partial(self._counted, clip)
+            self._step(clip, self._begin)
         while self._running:
             ready, _ = self._ray.wait(list(self._running), timeout=0.5)
             for task in ready:
@@ -211,6 +242,21 @@ class Job:
     def stop(self):
         for task in self._running:
             self._ray.cancel(task, force=True)
+
+    def _step(self, clip, step):
+        """Whatever its files make a step raise fails this clip alone: one odd name or file must not end all others."""
+        try:
+            step(clip)
+        except Exception as error:
+            clip.fail(in_words(error))
+
+    def _begin(self, clip):
+        check_output(clip, self._options.overwrite)
+        if clip.status == "kept":
+            self._progress.say(f"{clip.output}: is there already and is kept")
+            return
+        task = self._count.remote(self._converter, clip.source, str(clip.output))
+        self._running[task] = functools.partial(self._counted, clip)
 
     def _take(self, task):
         then = self._running.pop(task)
@@ -224,22 +270,21 @@ class Job:
         cause = getattr(error, "cause", None)
         if isinstance(cause, conversion.ConversionError):
             return describe(cause)
-        return {"message": str(error).strip().splitlines()[0] if cause is None else f"{type(cause).__name__}: {cause}",
-                "status": None, "host": ""}
+        first, *_ = str(error).strip().splitlines() or [type(error).__name__]
+        return {"message": first if cause is None else f"{type(cause).__name__}: {cause}", "status": None, "host": ""}
 
     def _counted(self, clip, counted, failure):
         if failure:
             clip.fail(**failure)
             return
         clip.counted, clip.status = counted, "converting"
-        try:
-            plan_pieces(clip, self._options.piece_frames, self._options.warm_up)
-            settle_pictures(clip, self._options.overwrite)
-            if clip.status != "kept" and not self._options.dry_run:
-                open_work(clip, self._converter, self._options.overwrite)
-        except (plan.PlanError, ClipError, OSError) as error:
-            clip.fail(str(error))
-            return
+        self._step(clip, self._plan)
+
+    def _plan(self, clip):
+        plan_pieces(clip, self._options.piece_frames, self._options.warm_up)
+        settle_pictures(clip, self._options.overwrite)
+        if clip.status != "kept" and not self._options.dry_run:
+            open_work(clip, self._converter, self._options.overwrite)
         for note in clip.notes:
             self._progress.warn(f"{clip.source}: {note}")
         if self._options.dry_run:
@@ -265,8 +310,8 @@ class Job:
                 continue
             self._total += piece.frames
             key = (str(clip.output), number)
-            task = self._piece.options(name=f"{clip.output.name} {piece.begin}-{piece.end - 1}").remote(
-                self._converter, job, key, self._board)
+            name = conversion.printable(f"{clip.output.name} {piece.begin}-{piece.end - 1}")
+            task = self._piece.options(name=name).remote(self._converter, job, key, self._board)
             self._running[task] = functools.partial(self._converted, clip, number, key)
         self._assemble_if_whole(clip)
 
@@ -284,13 +329,11 @@ class Job:
         self._assemble_if_whole(clip)
 
     def _assemble_if_whole(self, clip):
-        if clip.left or clip.failures:
-            return
-        try:
-            assemble(clip, self._options.keep_pieces)
-        except (assembly.AssemblyError, OSError) as error:
-            clip.fail(str(error))
-            return
+        if not clip.left and not clip.failures:
+            self._step(clip, self._assemble)
+
+    def _assemble(self, clip):
+        assemble(clip, self._options.keep_pieces)
         reused = f", {clip.reused} made earlier" if clip.reused else ""
         self._progress.say(f"{clip.output}: {clip.frames} frames of {len(clip.jobs)} pieces{reused}")
 
@@ -304,6 +347,8 @@ class Job:
 
 def main(arguments=None):
     begin = time.monotonic()
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        stream.reconfigure(errors="backslashreplace")  # names need not be UTF-8
     options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     progress = Progress(options.quiet)
     try:
@@ -321,7 +366,14 @@ def main(arguments=None):
     except (ConnectionError, RuntimeError, ValueError) as error:
         progress.warn(f"no connection to Ray: {error}")
         return FAILED
-    job = Job(ray, options, clips, progress)
+    try:
+        return convert(Job(ray, options, clips, progress), options, clips, progress, begin)
+    finally:
+        ray.shutdown()
+
+
+def convert(job, options, clips, progress, begin):
+    """The exit status. Whatever happens, what failed is told and reported."""
     status = INTERRUPTED
     try:
         job.run()
@@ -331,10 +383,20 @@ def main(arguments=None):
         job.stop()
     finally:
         print_failures(progress, clips)
-        if options.report:
-            write_report(options.report, clips, time.monotonic() - begin)
-        ray.shutdown()
-    return status
+        is_reported = report(options.report, clips, progress, begin)
+    return FAILED if status == DONE and not is_reported else status
+
+
+def report(file, clips, progress, begin):
+    """Whether it was written, or not asked for."""
+    if not file:
+        return True
+    try:
+        write_report(file, clips, time.monotonic() - begin)
+    except OSError as error:
+        progress.warn(f"no report: {in_words(error)}")
+        return False
+    return True
 
 
 if __name__ == "__main__":

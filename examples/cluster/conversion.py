@@ -20,12 +20,17 @@ ROUNDING = 0.0005
 DECISIVE = ("NORMALCRAFTER_ENGINE", "NORMALCRAFTER_LIBTORCH")
 
 
+def printable(text):
+    """A file's name need not be UTF-8. Python then has surrogates in it, which neither Ray nor a terminal takes."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 class ConversionError(Exception):
     """Why a run of the converter failed; `status` is its exit status, or None where it was killed or never ran."""
 
     def __init__(self, message, status=None, host=""):
-        super().__init__(message, status, host)
-        self.message, self.status, self.host = message, status, host
+        self.message, self.status, self.host = printable(message), status, host
+        super().__init__(self.message, status, host)
 
     @property
     def is_final(self):
@@ -84,9 +89,10 @@ def run_converter(converter, arguments, on_frames=lambda frames: None):
                               "normalcrafter-convert", host=socket.gethostname())
     command = [*_end_with_parent(), program, *arguments, *converter.options]
     directory = converter.directory if os.path.isdir(converter.directory) else None
-    with tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+", errors="backslashreplace") as errors:
         process = subprocess.Popen(command, cwd=directory, env={**os.environ, **converter.environment}, text=True,
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+                                   errors="backslashreplace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=errors)
         return _follow(process, errors, converter.timeout, on_frames)
 
 

@@ -1,7 +1,6 @@
 """What the user sees while pieces are converted, and the report at the end."""
 
 import json
-import pathlib
 import sys
 import time
 
@@ -55,12 +54,16 @@ class Progress:
         sys.stderr.flush()
 
 
+def partial_report(file):
+    """What it is called until it is whole."""
+    return file.with_name(file.name + ".partial")
+
+
 def write_report(file, clips, seconds):
     """A JSON object; whole or not at all."""
     report = {"status": "done" if all(clip.status in ("done", "kept") for clip in clips) else "failed",
               "seconds": round(seconds, 3), "clips": [clip.report() for clip in clips]}
-    file = pathlib.Path(file)
-    partial = file.with_name(file.name + ".partial")
+    partial = partial_report(file)
     partial.write_text(json.dumps(report, indent=1) + "\n")
     partial.replace(file)
 

@@ -3,6 +3,7 @@
 frames.npy: uint8 [frames, height, width, 3]. normals.npy: float32 of the same shape, unit vectors. docs/applications.md.
 """
 
+import re
 import sys
 import threading
 
@@ -11,12 +12,12 @@ import numpy as np
 
 gi.require_version("Gst", "1.0")
 gi.require_version("GstApp", "1.0")
-from gi.repository import Gst, GstApp  # noqa: E402, F401 (GstApp gives appsrc and appsink their methods)
+from gi.repository import GLib, Gst, GstApp  # noqa: E402, F401 (GstApp gives appsrc and appsink their methods)
 
 
 def normals(frames, rate=25, properties=""):
     """Yields float32 [height, width, 3] for each uint8 frame of that shape; the size is the first one's. What `frames`
-    raises is raised behind the normals of the frames before it."""
+    raises is raised behind the normals of the frames before it. `properties`: as in a launch line, see quoted()."""
     Gst.init(None)
     frames = iter(frames)
     first = next(frames, None)
@@ -65,6 +66,12 @@ def normals(frames, rate=25, properties=""):
             feeder.join()
 
 
+def quoted(assignment):
+    """property=value as a launch line takes it, whatever the value has in it, such as spaces."""
+    name, value = assignment.split("=", 1)
+    return name + '="' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+
+
 if __name__ == "__main__":
     if "--version" in sys.argv[1:]:
         Gst.init(None)
@@ -73,4 +80,10 @@ if __name__ == "__main__":
         sys.exit()
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    np.save(sys.argv[2], np.stack(list(normals(np.load(sys.argv[1]), properties=" ".join(sys.argv[3:])))))
+    if odd := [argument for argument in sys.argv[3:] if "=" not in argument]:
+        sys.exit(f"{odd[0]!r} is not property=value")
+    try:
+        vectors = list(normals(np.load(sys.argv[1]), properties=" ".join(map(quoted, sys.argv[3:]))))
+    except GLib.Error as error:
+        sys.exit(f"normals.py: {error.message}")
+    np.save(sys.argv[2], np.stack(vectors))

@@ -3,12 +3,13 @@
 import argparse
 import os
 import pathlib
+import re
 import sys
 
 import gi
 
 gi.require_version("Gst", "1.0")
-from gi.repository import Gst  # noqa: E402
+from gi.repository import GLib, Gst  # noqa: E402
 
 # Of what a branch holds back the other one needs as much: the element looks ahead.
 QUEUE = "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0"
@@ -27,6 +28,9 @@ def parse_arguments():
     parser.add_argument("--sink", help="another sink than autovideosink, e.g. fakesink")
     parser.add_argument("--version", action="version", version=versions())
     options = parser.parse_intermixed_args()
+    for argument in options.properties:
+        if "=" not in argument:
+            parser.error(f"{argument!r} is not property=value")
     if options.output and options.output.suffix not in ENCODERS:
         parser.error(f"--output ends in {' or '.join(ENCODERS)}")
     if options.output and options.output.exists():
@@ -45,6 +49,12 @@ def versions():
     return f"element normalcrafter {plugin.get_version() if plugin else 'not found'}, {Gst.version_string()}"
 
 
+def quoted(assignment):
+    """property=value as a launch line takes it, whatever the value has in it, such as spaces."""
+    name, value = assignment.split("=", 1)
+    return name + '="' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+
+
 def make_pipeline(options):
     sink = f"{ENCODERS[options.output.suffix]} ! filesink name=out" if options.output else options.sink
     if not options.output:
@@ -52,11 +62,12 @@ def make_pipeline(options):
     pipeline = Gst.parse_launch(
         "filesrc name=in ! decodebin ! videoconvert ! deinterlace fields=top ! videoflip video-direction=auto ! "
         f"videoconvert ! tee name=t  t. ! {QUEUE} ! both.sink_0  t. ! {QUEUE} ! "
-        f"normalcrafter name=normals {' '.join(options.properties)} ! both.sink_1 "
+        f"normalcrafter name=normals {' '.join(map(quoted, options.properties))} ! both.sink_1 "
         f"compositor name=both ! video/x-raw,format=BGRx ! {QUEUE} ! {sink}")
-    pipeline.get_by_name("in").set_property("location", options.video)
+    # As URIs, which take any name. The property "location" takes UTF-8.
+    pipeline.get_by_name("in").set_uri(pathlib.Path(options.video).absolute().as_uri())
     if options.output:
-        pipeline.get_by_name("out").set_property("location", str(options.output))
+        pipeline.get_by_name("out").set_uri(options.output.absolute().as_uri())
     right = pipeline.get_by_name("both").get_static_pad("sink_1")
 
     def place(pad, info):
@@ -73,7 +84,10 @@ def make_pipeline(options):
 def main():
     options = parse_arguments()
     Gst.init(None)
-    pipeline = make_pipeline(options)
+    try:
+        pipeline = make_pipeline(options)
+    except GLib.Error as error:
+        sys.exit(f"side_by_side.py: {error.message}")
     bus = pipeline.get_bus()
     pipeline.set_state(Gst.State.PLAYING)
     try:

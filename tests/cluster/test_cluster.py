@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 
 import numpy as np
@@ -104,6 +105,14 @@ def test_many_clips_are_converted_and_a_bad_one_is_told(drive, clip, tmp_path):
         np.testing.assert_array_equal(ours["normals"], whole["normals"])
         np.testing.assert_array_equal(ours["times"], whole["times"])
     assert len(np.load("out/short.npz")["normals"]) == 9
+
+
+def test_a_name_that_is_not_utf8_passes_through_ray(drive, clip, tmp_path):
+    name = os.fsdecode(b"caf\xe9")
+    shutil.copy(clip, tmp_path / f"{name}.mp4")
+    _, report = drive(f"{name}.mp4", "{name}.mkv", "--piece-frames=42", settings=APART)
+    assert report["clips"][0]["pieces"] == 2
+    assert len(decoded(f"{name}.mkv")) == FRAMES
 
 
 def test_finished_pieces_are_not_made_again(drive, clip, tmp_path):
