@@ -145,9 +145,11 @@ class DemoModel(torch.nn.Module):
         """`encode`, without gradients at full and at half size"""
         encoder = self.vae.encoder
         with torch.no_grad():
-            x = encoder.conv_in(frames * 2 - 1)
+            # Channels last is a quarter faster here; with gradients PyTorch 2.13 crashes in it.
+            x = encoder.conv_in((frames * 2 - 1).contiguous(memory_format=torch.channels_last))
             for block in encoder.down_blocks[:FROZEN_BLOCKS]:
                 x = block(x)
+            x = x.contiguous()
         for block in encoder.down_blocks[FROZEN_BLOCKS:]:
             x = block(x)
         x = encoder.conv_out(F.silu(encoder.conv_norm_out(encoder.mid_block(x))))

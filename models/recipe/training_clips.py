@@ -19,6 +19,8 @@ import scenes
 TRAINING_TAG = 0x7261696E
 PLAIN_SHARE = 0.74
 STATIC_SHARE = 0.15  # of windows
+COVERED_SHARE = 0.4  # of windows
+LONGEST_COVER = 6  # frames
 BLANK_SHARE = 0.01
 SUPERSAMPLED_SHARE = 0.25
 LATEST_START = 60
@@ -98,6 +100,27 @@ def blank_clip(job, r):
     return np.broadcast_to(colour, shape), normals
 
 
+def cover_part(rgb, r):
+    """One colour over a rectangle of some consecutive frames: what it hides, the other frames show. rgb [T,H,W,3]
+
+    Many frames show little by themselves, as where the camera has come near a wall; this teaches to look at the
+    others. Errors of windows were as large as those of single frames without it."""
+    count, height, width = rgb.shape[:3]
+    first = int(r.integers(count))
+    frames = slice(first, first + 1 + int(r.integers(LONGEST_COVER)))
+    rows, columns = (slice(max(0, a), a + n) for a, n in (place_cover(height, r), place_cover(width, r)))
+    rgb = rgb.copy()
+    hidden = rgb[frames, rows, columns]
+    hidden[...] = hidden[0].mean((0, 1)) if r.random() < 0.5 else r.random(3)
+    return rgb
+
+
+def place_cover(side, r):
+    """(start, length) of a part of a side; it may begin before the picture and end behind it."""
+    length = int(side * r.uniform(0.4, 1.5))
+    return int(r.integers(-length // 2, side - length // 2)), length
+
+
 def make_training_clip(job, r, photos):
     """(rgb, normals), [T,H,W,3]"""
     if r.random() < BLANK_SHARE:
@@ -113,6 +136,8 @@ def make_training_clip(job, r, photos):
     rgb, normals = scenes.render_clip(scene, times, job.height, job.width, samples)
     if is_static:
         rgb, normals = (np.repeat(v, job.frames, 0) for v in (rgb, normals))
+    if job.frames > 1 and r.random() < COVERED_SHARE:
+        rgb = cover_part(rgb, r)
     return (rgb if is_plain else through_camera(rgb, r)), normals
 
 
