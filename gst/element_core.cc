@@ -373,8 +373,9 @@ void ElementCore::check_axes() {
   std::string stated;
   {
     const std::lock_guard lock(mutex_);
+    // For each frame, so that nothing is copied where there is nothing to tell.
+    if (axes_told_ || flips_between(model_->info().axes, settings_.axes)) return;
     stated = model_->info().axes;
-    if (axes_told_ || flips_between(stated, settings_.axes)) return;
   }
   axes_told_ = true;
   const std::string what = stated.empty()

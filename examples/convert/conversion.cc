@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "element_options.h"
 #include "interrupts.h"
 
 namespace normalcrafter::convert {
@@ -49,9 +50,7 @@ Conversion::~Conversion() {
 }
 
 void Conversion::build() {
-  gboolean restart = FALSE;
-  g_object_get(element_, "restart-on-key-unit", &restart, nullptr);
-  if (restart && options_.resume)
+  if (options_.resume && flag_property(element_, "restart-on-key-unit"))
     throw Failure(Status::Usage,
                   "--resume and --restart-on-key-unit exclude each other: where windows begin "
                   "depends on the cuts before");
@@ -96,17 +95,13 @@ void Conversion::remove_old_files() {
   try {
     remove_replaced(output_);
   } catch (const std::exception& error) {
-    {
-      const std::lock_guard lock(mutex_);
-      removal_failure_ = as_failure(error);
-    }
+    removal_failure_.keep(error);
     on_main_loop<&Conversion::removal_failed>();
   }
 }
 
 void Conversion::removal_failed() {
-  const std::lock_guard lock(mutex_);
-  fail(*removal_failure_, Role::Output);
+  fail(*removal_failure_.get(), Role::Output);
 }
 
 void Conversion::streams_known() {
@@ -209,6 +204,12 @@ Outcome Conversion::run() {
   return outcome();
 }
 
+/// As far as it was read; of pictures, which are chosen beforehand, in all.
+std::int64_t Conversion::input_end() const {
+  if (!input_.pictures) return gate_->source_position();
+  return input_.rate.time(static_cast<std::int64_t>(input_.pictures->files.size()));
+}
+
 Outcome Conversion::outcome() {
   const int signal = Interrupts::received();
   if (signal == 0) check_input_was_whole();
@@ -221,9 +222,8 @@ Outcome Conversion::outcome() {
   const bool nothing_left = output_.resume.discard > 0;
   if (!failure_ && signal == 0 && outcome.frames == 0 && !nothing_left)
     failure_ =
-        Failure(Status::Usage,
-                options_.input + ": no frame lies in the range; the input ends at " +
-                    seconds_text(std::max(gate_->source_position(), source_->pictures_end())));
+        Failure(Status::Usage, options_.input + ": no frame lies in the range; the input ends at " +
+                                   seconds_text(input_end()));
   if (failure_) {
     outcome.status = failure_->status();
     outcome.message = failure_->what();

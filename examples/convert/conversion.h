@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -72,6 +71,7 @@ class Conversion {
   Role role_of(GstMessage* message) const;
 
   void check_input_was_whole();
+  std::int64_t input_end() const;
   Outcome outcome();
   std::string farewell() const;
 
@@ -88,8 +88,7 @@ class Conversion {
   std::unique_ptr<VideoGate> gate_;
   std::unique_ptr<RunningPipeline> pipeline_;
   std::optional<Failure> failure_;
-  std::mutex mutex_;
-  std::optional<Failure> removal_failure_;  ///< guarded by mutex_
+  FirstFailure removal_failure_;
   std::atomic<bool> loading_{false};
   SourceLength length_;  ///< written by begin()
   std::string missing_plugin_;

@@ -199,6 +199,12 @@ int integer_property(GstElement* element, const char* name) {
   return value;
 }
 
+bool flag_property(GstElement* element, const char* name) {
+  gboolean value = FALSE;
+  g_object_get(element, name, &value, nullptr);
+  return value != FALSE;
+}
+
 std::string settings_that_count(GstElement* element) {
   // How fast and where, not what.
   static const std::set<std::string> no_matter = {

@@ -35,5 +35,6 @@ std::string settings_that_count(GstElement* element);
 /// A property of any type as text.
 std::string property_text(GstElement* element, const char* name);
 int integer_property(GstElement* element, const char* name);
+bool flag_property(GstElement* element, const char* name);
 
 }  // namespace normalcrafter::convert

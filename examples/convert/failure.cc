@@ -13,6 +13,16 @@ Failure as_failure(const std::exception& error) {
   return {Status::Failed, error.what()};
 }
 
+void FirstFailure::keep(const std::exception& error) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = as_failure(error);
+}
+
+std::optional<Failure> FirstFailure::get() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 Failure output_failure(const std::string& path, int error_number) {
   // EFBIG is the limit of a process or of a file system, which lacks space in the same way.
   const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;

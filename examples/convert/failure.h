@@ -2,6 +2,8 @@
 #pragma once
 
 #include <exception>
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -36,6 +38,18 @@ class Failure : public std::runtime_error {
 
 /// Of any exception: one that is no Failure is the memory's end, or of no known kind.
 Failure as_failure(const std::exception& error);
+
+/// The first failure on a stream's thread, for another thread to read. GStreamer knows no
+/// exceptions, so that what it calls keeps them here.
+class FirstFailure {
+ public:
+  void keep(const std::exception& error);
+  std::optional<Failure> get() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Failure> failure_;
+};
 
 /// The status and the words for a failed system call on `path`: "PATH: No space left on device".
 Failure output_failure(const std::string& path, int error_number);

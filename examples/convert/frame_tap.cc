@@ -92,11 +92,6 @@ FrameTap::~FrameTap() {
   gst_object_unref(pad_);
 }
 
-std::optional<Failure> FrameTap::failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_;
-}
-
 std::optional<std::int64_t> FrameTap::beginning() const {
   const std::lock_guard lock(mutex_);
   return beginning_;
@@ -106,9 +101,8 @@ GstPadProbeReturn FrameTap::on_buffer(GstPad*, GstPadProbeInfo* info, gpointer d
   auto* self = static_cast<FrameTap*>(data);
   try {
     return self->take(GST_PAD_PROBE_INFO_BUFFER(info)) ? GST_PAD_PROBE_OK : GST_PAD_PROBE_DROP;
-  } catch (const std::exception& error) {  // GStreamer knows none
-    const std::lock_guard lock(self->mutex_);
-    if (!self->failure_) self->failure_ = as_failure(error);
+  } catch (const std::exception& error) {
+    self->failure_.keep(error);
   }
   gst_buffer_unref(GST_PAD_PROBE_INFO_BUFFER(info));
   info->ABI.abi.flow_ret = GST_FLOW_ERROR;

@@ -47,7 +47,7 @@ class FrameTap {
   std::int64_t frames() const { return frames_; }
   /// The time of the first of them, as in NormalFrame.
   std::optional<std::int64_t> beginning() const;
-  std::optional<Failure> failure() const;
+  std::optional<Failure> failure() const { return failure_.get(); }
 
  private:
   static GstPadProbeReturn on_buffer(GstPad* pad, GstPadProbeInfo* info, gpointer self);
@@ -62,9 +62,9 @@ class FrameTap {
   int width_ = 0;
   int height_ = 0;
   std::atomic<std::int64_t> frames_{0};
+  FirstFailure failure_;
   mutable std::mutex mutex_;
-  std::optional<Failure> failure_;
-  std::optional<std::int64_t> beginning_;
+  std::optional<std::int64_t> beginning_;  ///< guarded by mutex_
 };
 
 }  // namespace normalcrafter::convert

@@ -56,18 +56,12 @@ GstPadProbeReturn InputTap::on_buffer(GstPad*, GstPadProbeInfo* info, gpointer d
   try {
     self->take(GST_PAD_PROBE_INFO_BUFFER(info));
     return GST_PAD_PROBE_OK;
-  } catch (const std::exception& error) {  // GStreamer knows none
-    const std::lock_guard lock(self->mutex_);
-    if (!self->failure_) self->failure_ = as_failure(error);
+  } catch (const std::exception& error) {
+    self->failure_.keep(error);
   }
   gst_buffer_unref(GST_PAD_PROBE_INFO_BUFFER(info));
   GST_PAD_PROBE_INFO_FLOW_RETURN(info) = GST_FLOW_ERROR;
   return GST_PAD_PROBE_HANDLED;
-}
-
-std::optional<Failure> InputTap::failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_;
 }
 
 void InputTap::take(GstBuffer* buffer) {

@@ -3,7 +3,6 @@
 
 #include <gst/gst.h>
 
-#include <mutex>
 #include <optional>
 
 #include "contact_sheet.h"
@@ -21,7 +20,7 @@ class InputTap {
   InputTap& operator=(const InputTap&) = delete;
 
   /// What ended the stream here, if anything did.
-  std::optional<Failure> failure() const;
+  std::optional<Failure> failure() const { return failure_.get(); }
 
  private:
   static GstPadProbeReturn on_buffer(GstPad* pad, GstPadProbeInfo* info, gpointer self);
@@ -31,8 +30,7 @@ class InputTap {
   std::int64_t discard_;
   ContactSheet& sheet_;
   std::int64_t next_ = 0;
-  mutable std::mutex mutex_;
-  std::optional<Failure> failure_;
+  FirstFailure failure_;
   gulong probe_;
 };
 

@@ -35,22 +35,13 @@ PictureFeeder::PictureFeeder(GstAppSrc* source, PictureRange pictures, const Rat
   g_object_set(source, "format", GST_FORMAT_TIME, nullptr);
 }
 
-std::optional<Failure> PictureFeeder::failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_;
-}
-
 void PictureFeeder::on_need_data(GstAppSrc* source, guint, gpointer self) {
   auto* feeder = static_cast<PictureFeeder*>(self);
   try {
     feeder->push_next(source);
   } catch (const std::exception& error) {
-    const Failure failure = as_failure(error);
-    {
-      const std::lock_guard lock(feeder->mutex_);
-      feeder->failure_ = failure;
-    }
-    GST_ELEMENT_ERROR(source, RESOURCE, READ, ("%s", failure.what()), (nullptr));
+    feeder->failure_.keep(error);
+    GST_ELEMENT_ERROR(source, RESOURCE, READ, ("%s", error.what()), (nullptr));
     gst_app_src_end_of_stream(source);
   }
 }

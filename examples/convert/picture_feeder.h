@@ -4,7 +4,6 @@
 #include <gst/app/gstappsrc.h>
 
 #include <filesystem>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -35,7 +34,7 @@ class PictureFeeder {
  public:
   /// The appsrc has to be stopped before the feeder goes.
   PictureFeeder(GstAppSrc* source, PictureRange pictures, const Rate& rate);
-  std::optional<Failure> failure() const;
+  std::optional<Failure> failure() const { return failure_.get(); }
   bool is_empty() const { return pictures_.files.empty(); }
 
  private:
@@ -48,8 +47,7 @@ class PictureFeeder {
   Rate rate_;
   std::size_t next_ = 0;
   std::string type_;  ///< of the first picture
-  mutable std::mutex mutex_;
-  std::optional<Failure> failure_;
+  FirstFailure failure_;
 };
 
 }  // namespace normalcrafter::convert

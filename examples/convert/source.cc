@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "element_options.h"
 #include "gate.h"
 #include "gst_handles.h"
 #include "pipeline_parts.h"
@@ -41,9 +42,7 @@ bool element_takes(const char* factory, GstCaps* caps) {
 
 /// What finds cuts for an element that begins anew at them.
 std::string cuts_line(GstElement* target, GstCaps* caps) {
-  gboolean restart = FALSE;
-  g_object_get(target, "restart-on-key-unit", &restart, nullptr);
-  if (!restart) return "";
+  if (!flag_property(target, "restart-on-key-unit")) return "";
   if (!element_takes("scenechange", caps)) {
     const char* format = gst_structure_get_string(gst_caps_get_structure(caps, 0), "format");
     throw Failure(
@@ -142,7 +141,6 @@ void Source::add_pictures(const InputPlan& plan, const RangeRequest& range) {
   GstElement* files = make_element("appsrc");
   feeder_ = std::make_unique<PictureFeeder>(GST_APP_SRC(files),
                                             cut(plan.pictures->files, range, plan.rate), plan.rate);
-  pictures_end_ = plan.rate.time(static_cast<std::int64_t>(plan.pictures->files.size()));
   GstElement* decoder = make_element("decodebin");
   gst_bin_add(pipeline_, files);
   watch(decoder);
@@ -156,8 +154,8 @@ void Source::watch(GstElement* decoder) {
 }
 
 std::optional<Failure> Source::failure() const {
-  const std::lock_guard lock(mutex_);
-  return failure_ || !feeder_ ? failure_ : feeder_->failure();
+  const auto failure = failure_.get();
+  return failure || !feeder_ ? failure : feeder_->failure();
 }
 
 /// Audio stays encoded, so that it can be copied; a parser may still have to find out what muxers
@@ -174,12 +172,8 @@ void Source::on_pad(GstElement*, GstPad* pad, gpointer data) {
   try {
     self->take(pad);
   } catch (const std::exception& error) {
-    const Failure failure = as_failure(error);
-    {
-      const std::lock_guard lock(self->mutex_);
-      self->failure_ = failure;
-    }
-    GST_ELEMENT_ERROR(self->gate_, LIBRARY, FAILED, ("%s", failure.what()), (nullptr));
+    self->failure_.keep(error);
+    GST_ELEMENT_ERROR(self->gate_, LIBRARY, FAILED, ("%s", error.what()), (nullptr));
   }
 }
 

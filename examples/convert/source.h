@@ -6,7 +6,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -55,8 +54,6 @@ class Source {
   bool is_pictures() const { return feeder_ != nullptr; }
   /// A sequence of which no picture is in the range.
   bool is_empty() const { return feeder_ && feeder_->is_empty(); }
-  /// Of a sequence, in nanoseconds; else 0.
-  std::int64_t pictures_end() const { return pictures_end_; }
   /// Where what came last of the streams that are not used (subtitles, further videos) ends, in
   /// nanoseconds from the source's beginning.
   std::int64_t unused_position() const { return unused_position_; }
@@ -81,11 +78,9 @@ class Source {
   GstElement* gate_;
   GstPad* gate_pad_;
   std::unique_ptr<PictureFeeder> feeder_;
-  std::int64_t pictures_end_ = 0;
   std::atomic<bool> has_video_{false};
   std::atomic<std::int64_t> unused_position_{0};
-  mutable std::mutex mutex_;
-  std::optional<Failure> failure_;
+  FirstFailure failure_;
 };
 
 }  // namespace normalcrafter::convert

@@ -77,6 +77,31 @@ struct AudioEntry {
   }
 };
 
+/// Starts the decoder at the first sound, with the headers before it. Where the end comes before
+/// any sound, as of a range without, there is nothing to start: a decoder would take that for a
+/// fault.
+GstPadProbeReturn on_first_sound(GstPad* pad, GstPadProbeInfo* info, gpointer data) {
+  auto* entry = static_cast<AudioEntry*>(data);
+  if ((info->type & GST_PAD_PROBE_TYPE_BUFFER) != 0) {
+    GstBuffer* buffer = GST_PAD_PROBE_INFO_BUFFER(info);
+    if (entry->holds(buffer)) return GST_PAD_PROBE_DROP;
+    std::vector<Handle<GstBuffer>> headers = std::move(entry->headers);
+    gst_element_set_locked_state(entry->decoder, FALSE);
+    gst_element_sync_state_with_parent(entry->decoder);
+    gst_pad_remove_probe(pad, GST_PAD_PROBE_INFO_ID(info));  // and `entry` with it
+    for (Handle<GstBuffer>& header : headers) gst_pad_push(pad, header.release());
+    return GST_PAD_PROBE_PASS;
+  }
+  if (GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) != GST_EVENT_EOS) return GST_PAD_PROBE_PASS;
+  const Handle<GstPad> out(gst_element_get_static_pad(entry->encoder, "src"));
+  const Handle<GstPad> muxers(gst_pad_get_peer(out.get()));
+  if (muxers) {
+    gst_pad_unlink(out.get(), muxers.get());
+    give_up(muxers.get());
+  }
+  return GST_PAD_PROBE_DROP;
+}
+
 }  // namespace
 
 VideoWriter::VideoWriter(const VideoCodec& codec, const std::string& file, GstBin* pipeline)
@@ -140,31 +165,6 @@ void VideoWriter::encode_audio(GstElement* queue) {
       [](gpointer data) { delete static_cast<AudioEntry*>(data); });
   gst_element_sync_state_with_parent(encoder);
   gst_element_sync_state_with_parent(entry);
-}
-
-/// Starts the decoder at the first sound, with the headers before it. Where the end comes before
-/// any sound, as of a range without, there is nothing to start: a decoder would take that for a
-/// fault.
-GstPadProbeReturn VideoWriter::on_first_sound(GstPad* pad, GstPadProbeInfo* info, gpointer data) {
-  auto* entry = static_cast<AudioEntry*>(data);
-  if ((info->type & GST_PAD_PROBE_TYPE_BUFFER) != 0) {
-    GstBuffer* buffer = GST_PAD_PROBE_INFO_BUFFER(info);
-    if (entry->holds(buffer)) return GST_PAD_PROBE_DROP;
-    std::vector<Handle<GstBuffer>> headers = std::move(entry->headers);
-    gst_element_set_locked_state(entry->decoder, FALSE);
-    gst_element_sync_state_with_parent(entry->decoder);
-    gst_pad_remove_probe(pad, GST_PAD_PROBE_INFO_ID(info));  // and `entry` with it
-    for (Handle<GstBuffer>& header : headers) gst_pad_push(pad, header.release());
-    return GST_PAD_PROBE_PASS;
-  }
-  if (GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) != GST_EVENT_EOS) return GST_PAD_PROBE_PASS;
-  const Handle<GstPad> out(gst_element_get_static_pad(entry->encoder, "src"));
-  const Handle<GstPad> muxers(gst_pad_get_peer(out.get()));
-  if (muxers) {
-    gst_pad_unlink(out.get(), muxers.get());
-    give_up(muxers.get());
-  }
-  return GST_PAD_PROBE_DROP;
 }
 
 void VideoWriter::copy_audio(GstElement* queue, GstPadTemplate* pads, const char* parser_name) {

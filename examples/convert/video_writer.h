@@ -31,7 +31,6 @@ class VideoWriter {
   void add(GstElement* element);
   void copy_audio(GstElement* queue, GstPadTemplate* pads, const char* parser_name);
   void encode_audio(GstElement* queue);
-  static GstPadProbeReturn on_first_sound(GstPad* pad, GstPadProbeInfo* info, gpointer entry);
 
   VideoCodec codec_;
   GstBin* pipeline_;

@@ -59,7 +59,6 @@ def test_a_plugin_that_is_missing_leaves_no_file(convert, clip, tmp_path, name):
 
 def test_sound_that_cannot_be_decoded_names_the_plugin(convert, clip, tmp_path):
     ffmpeg("-i", clip, "-c:v", "copy", "-c:a", "libvorbis", "in.mkv")
-    # Only where it is no part of another plugin.
     environment = {"GST_PLUGIN_FEATURE_RANK": "vorbisdec:NONE,avdec_vorbis:NONE"}
     assert "lacks a plugin" in convert("in.mkv", "out.mp4", status=MODEL, env=os.environ | environment)
     assert {path.name for path in tmp_path.iterdir()} == {"in.mkv"}

@@ -42,7 +42,7 @@ def test_audio_is_encoded_anew_where_the_container_does_not_take_it(convert, cli
     ("libopus", "webm"), ("libvorbis", "mkv"), ("libmp3lame", "mp4"), ("libmp3lame", "avi"), ("flac", "mkv"),
     ("pcm_s16le", "mov"), ("ac3", "ts"), ("mp2", "mpg"), ("aac", "ts")])
 def test_sound_of_every_kind_comes_along(convert, clip, codec, container):
-    picture = {"webm": "libvpx", "mpg": "mpeg2video", "vob": "mpeg2video"}.get(container, "libx264")
+    picture = {"webm": "libvpx", "mpg": "mpeg2video"}.get(container, "libx264")
     source = f"in.{container}"
     ffmpeg("-i", clip, "-pix_fmt", "yuv420p", "-c:v", picture, "-c:a", codec, source)
     kind, whole = probed(source, "stream=codec_name", "a:0")[0], packets(source, "0:a")
