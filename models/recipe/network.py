@@ -15,6 +15,7 @@ import pathlib
 import torch
 import torch.nn.functional as F
 from diffusers import AutoencoderKLTemporalDecoder, EulerDiscreteScheduler, UNetSpatioTemporalConditionModel
+from diffusers.models.attention_processor import Attention
 from diffusers.models.resnet import ResnetBlock2D, SpatioTemporalResBlock
 from diffusers.models.transformers.transformer_temporal import TransformerSpatioTemporalModel
 from safetensors.torch import load_file
@@ -129,27 +130,31 @@ class DemoModel(torch.nn.Module):
         normals = self.denoise(latents.flatten(0, 1), context, clips).unflatten(0, (clips, length))
         return self.decode(normals[:, first:last].flatten(0, 1), last - first)
 
-    def forward_coarse(self, frames, clips, chunk, head_only=False):
+    def forward_coarse(self, frames, quarter, clips, chunk, head_only=False):
         """`forward` at a quarter of the work, for training alone: vectors are read by `coarse_head` after the decoder's
         first level and scaled up, and the encoder's layers at full and at half size take no gradient.
 
-        `chunk` may be several of the decoder's. head_only: no gradient but to the head."""
+        quarter: encode_frozen(frames). `chunk` may be several of the decoder's. head_only: no gradient but to the head."""
         length, (first, last) = len(frames) // clips, chunk
         with torch.set_grad_enabled(torch.is_grad_enabled() and not head_only):
-            latents = self.denoise(self.encode_coarse(frames), self.embed(frames), clips)
+            latents = self.denoise(self.encode_rest(quarter), self.embed(frames), clips)
             latents = latents.unflatten(0, (clips, length))[:, first:last].flatten(0, 1)
             hidden = self.decode_coarse(latents, min(last - first, DECODE_CHUNK))
         return F.interpolate(self.coarse_head(hidden).float(), size=frames.shape[2:], mode="bilinear")
 
-    def encode_coarse(self, frames):
-        """`encode`, without gradients at full and at half size"""
+    @torch.no_grad()
+    def encode_frozen(self, frames):
+        """The encoder's layers at full and at half size: [n,3,H,W] in [0,1] -> [n,C,H/4,W/4]"""
         encoder = self.vae.encoder
-        with torch.no_grad():
-            # Channels last is a quarter faster here; with gradients PyTorch 2.13 crashes in it.
-            x = encoder.conv_in((frames * 2 - 1).contiguous(memory_format=torch.channels_last))
-            for block in encoder.down_blocks[:FROZEN_BLOCKS]:
-                x = block(x)
-            x = x.contiguous()
+        # Channels last is a quarter faster here; with gradients PyTorch 2.13 crashes in it.
+        x = encoder.conv_in((frames * 2 - 1).contiguous(memory_format=torch.channels_last))
+        for block in encoder.down_blocks[:FROZEN_BLOCKS]:
+            x = block(x)
+        return x.contiguous()
+
+    def encode_rest(self, x):
+        """What `encode` makes of encode_frozen's result."""
+        encoder = self.vae.encoder
         for block in encoder.down_blocks[FROZEN_BLOCKS:]:
             x = block(x)
         x = encoder.conv_out(F.silu(encoder.conv_norm_out(encoder.mid_block(x))))
@@ -200,12 +205,13 @@ def start_without_time(model):
 
 
 def use_fast_forms():
-    """Replaces forward passes for training: of diffusers' residual blocks and of Conv3d.
+    """Replaces forward passes for training: of diffusers' residual blocks, of its attention to one token, of Conv3d.
 
     Temporal convolutions (3,1,1) run as (3,1) ones on [B,C,T,H*W]: as Conv3d their weight gradients are NaN in
     bfloat16 on the CPU (PyTorch 2.13)."""
     ResnetBlock2D.forward = residual_forward
     SpatioTemporalResBlock.forward = spatio_temporal_forward
+    Attention.forward = attention_forward
     torch.nn.Conv3d.forward = lambda layer, x: temporal_convolution(layer, x.flatten(3)).unflatten(3, x.shape[3:])
 
 
@@ -233,6 +239,18 @@ def spatio_temporal_forward(block, hidden, temb=None, image_only_indicator=None)
     x = temporal_convolution(layer.conv2, F.silu(layer.norm2(x)))
     x = x.transpose(1, 2).reshape(count, channels, height, width)
     return hidden + weight.to(x.dtype) * x
+
+
+whole_attention = Attention.forward
+
+
+def attention_forward(layer, hidden_states, encoder_hidden_states=None, **options):
+    """One token takes all the weight, whatever query and key are: those take no gradient then, and Muon, which makes
+    steps of one length of small gradients too, leaves them alone. hidden_states [n,tokens,C]; others as they were."""
+    source = hidden_states if encoder_hidden_states is None else encoder_hidden_states
+    if hidden_states.ndim != 3 or source.shape[1] != 1:
+        return whole_attention(layer, hidden_states, encoder_hidden_states, **options)
+    return layer.to_out[0](layer.to_v(source)).expand_as(hidden_states)
 
 
 def temporal_convolution(layer, x):

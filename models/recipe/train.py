@@ -5,7 +5,7 @@
     python train.py --work DIR --anneal 2000          # the last steps: the rate falls to zero over 2000 steps
 
 The rate is constant after a warm-up, so that training may stop and go on at any time; what is saved is the running
-mean (EMA) of the weights, in DIR/model. Batches follow from the seed and the step's number. DIR/log.jsonl has the
+mean (EMA) of the weights, in DIR/model. New batches follow from the seed and the step's number. DIR/log.jsonl has the
 curve (plot_curve.py draws it). Ctrl-C or SIGTERM saves and ends; whatever else ends it costs the steps since the last
 checkpoint. One GPU is used where PyTorch finds one, else the CPU, in bfloat16 where it multiplies that: there each
 worker is one thread that renders, runs and differentiates its own clips, which keeps no thread waiting for another but
@@ -13,6 +13,7 @@ once a step.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import copy
 import dataclasses
@@ -31,7 +32,7 @@ import torch.nn.functional as F
 import muon
 import network
 import scenes
-from training_clips import Clips, Job, load_photos
+from training_clips import Batch, Clips, Job, load_photos
 
 WARM_UP = 60
 CLIP_GRADIENT = 1.0
@@ -65,6 +66,8 @@ COARSE = (
 # In so many coarse steps at first nothing but their head is trained: what it reads has been trained already.
 HEAD_STEPS = 80
 PADDED_SHARE = 0.25
+# Of so many coarse steps the batches are kept, to be used again.
+KEPT_STEPS = 128
 
 
 def choose_job(seed, step, phases, coarse_share):
@@ -154,6 +157,28 @@ def multiplies_bfloat16(device):
         {"avx512_bf16", "amx_bf16", "bf16"} & set(flags.read_text().split()))
 
 
+@dataclasses.dataclass
+class Prepared:
+    """One worker's batch, on the device. quarter: what the encoder's frozen layers make of it, in the coarse form."""
+    batch: Batch
+    quarter: torch.Tensor | None
+
+
+class Kept:
+    """Coarse steps' batches, to be used again: rendering them and the frozen layers are half of a step's work.
+
+    Each is used `uses` times in the mean, many steps apart. Clear it when the frozen layers change."""
+
+    def __init__(self, uses):
+        self.uses, self.steps = uses, collections.deque(maxlen=KEPT_STEPS)
+
+    def draw(self, r):
+        """The batches of an earlier step, or None: it is time for new ones."""
+        if r.random() >= (1 - 1 / self.uses) * len(self.steps) / KEPT_STEPS:
+            return None
+        return self.steps[r.integers(len(self.steps))]
+
+
 class Trainer:
     def __init__(self, options):
         self.options, self.work = options, pathlib.Path(options.work)
@@ -171,8 +196,7 @@ class Trainer:
         self.ema = copy.deepcopy(self.model).requires_grad_(False)
         self.workers = concurrent.futures.ThreadPoolExecutor(
             options.workers, initializer=lambda: torch.set_num_threads(1))
-        self.optimizers = muon.Optimizers(self.model, options.rate, options.adamw_factor,
-                                          torch.bfloat16 if self.has_bfloat16 else torch.float32, self.workers.map)
+        self.optimizers = muon.Optimizers(self.model, options.rate, options.adamw_factor, self.workers.map)
         self.first_step = self.step
         self.resume()
         if not options.anneal:
@@ -180,6 +204,7 @@ class Trainer:
         elif self.anneal_from is None:
             self.anneal_from = self.step
         self.clips = Clips(options.seed, load_photos(options.photos) if options.photos else None)
+        self.kept = Kept(options.uses)
         self.stop = False
 
     # State.
@@ -235,27 +260,47 @@ class Trainer:
         return self.options.rate * min(1.0, (self.step - self.first_step + 1) / WARM_UP) * self.still_to_anneal()
 
     def coarse_share(self):
-        """Falls with the last third of the rate: at the end all layers are trained together."""
-        return self.options.coarse * min(1.0, 3 * self.still_to_anneal())
+        """Falls with the last quarter of the rate: at the end all layers are trained together."""
+        return self.options.coarse * min(1.0, 4 * self.still_to_anneal())
 
-    def gradients(self, job, worker):
-        """(parts of the loss, gradients of all parameters) of one worker's clips."""
+    def prepare(self, job, worker):
         batch = self.clips.batch(self.step, worker, job)
-        frames = batch.frames.to(self.device)
+        batch.frames, batch.normals = batch.frames.to(self.device), batch.normals.to(self.device)
+        with self.autocast():
+            return Prepared(batch, self.model.encode_frozen(batch.frames) if job.is_coarse else None)
+
+    def gradients(self, prepared):
+        """(parts of the loss, gradients of all parameters) of one worker's clips."""
+        batch, job = prepared.batch, prepared.batch.job
         with self.autocast():
             if job.is_coarse:
-                vectors = self.model.forward_coarse(frames, job.clips, batch.chunk, self.head_steps < HEAD_STEPS)
+                vectors = self.model.forward_coarse(batch.frames, prepared.quarter, job.clips, batch.chunk,
+                                                    self.head_steps < HEAD_STEPS)
             else:
-                vectors = self.model(frames, job.clips, batch.chunk)
-        parts = loss_parts(network.crop(vectors, job.height, job.width), batch.normals.to(self.device), job.chunk)
+                vectors = self.model(batch.frames, job.clips, batch.chunk)
+        parts = loss_parts(network.crop(vectors, job.height, job.width), batch.normals, job.chunk)
         loss = sum(LOSS_WEIGHTS[name] * part for name, part in parts.items())
         gradients = torch.autograd.grad(loss, list(self.model.parameters()), allow_unused=True)
         return {name: part.item() for name, part in parts.items()}, gradients
 
+    def batches(self):
+        """What each worker trains on in this step."""
+        job = choose_job(self.options.seed, self.step, self.options.phases, self.coarse_share())
+        again = self.kept.draw(np.random.default_rng([3, self.options.seed, self.step])) if job.is_coarse else None
+        if again:
+            return again
+        new = list(self.workers.map(lambda worker: self.prepare(job, worker), range(self.options.workers)))
+        if job.is_coarse:
+            self.kept.steps.append(new)
+        else:
+            self.kept.steps.clear()
+        return new
+
     def train_step(self):
         """One update. Returns the parts of the loss, and the gradient's norm."""
-        job = choose_job(self.options.seed, self.step, self.options.phases, self.coarse_share())
-        results = list(self.workers.map(lambda worker: self.gradients(job, worker), range(self.options.workers)))
+        batches = self.batches()
+        job = batches[0].batch.job
+        results = list(self.workers.map(self.gradients, batches))
         for parameter, *gradients in zip(self.model.parameters(), *(gradients for _, gradients in results)):
             parameter.grad = None if gradients[0] is None else sum(gradients) / len(gradients)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP_GRADIENT)
@@ -317,8 +362,10 @@ def parse_arguments():
     parser.add_argument("--adamw-factor", type=float, default=0.5, help="AdamW's part of it (%(default)s)")
     parser.add_argument("--phases", type=int, nargs=2, default=(600, 1100), metavar="STEP",
                         help="first step with stills of full size, and with windows (%(default)s)")
-    parser.add_argument("--coarse", type=float, default=0.7, metavar="SHARE",
+    parser.add_argument("--coarse", type=float, default=1, metavar="SHARE",
                         help="share of the third phase's steps in the coarse form (%(default)s)")
+    parser.add_argument("--uses", type=float, default=4, metavar="COUNT",
+                        help="how often a coarse step's batch is used; full steps between end that (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="threads; each has its clips in a step (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from diffusers.models.attention_processor import Attention
 from diffusers.models.resnet import ResnetBlock2D, SpatioTemporalResBlock
 
 import network
@@ -27,7 +28,7 @@ def frames():
 @pytest.fixture
 def fast_forms(monkeypatch):
     """A function that puts them in place, for one test."""
-    for layer in (ResnetBlock2D, SpatioTemporalResBlock, torch.nn.Conv3d):
+    for layer in (ResnetBlock2D, SpatioTemporalResBlock, Attention, torch.nn.Conv3d):
         monkeypatch.setattr(layer, "forward", layer.forward)
     return network.use_fast_forms
 
@@ -37,16 +38,29 @@ def with_gradient(model, loss):
     return {name for (name, _), g in zip(model.named_parameters(), gradients) if g is not None}
 
 
-def test_fast_forms_equal_those_of_diffusers(model, frames, fast_forms):
+@pytest.mark.parametrize("clips", [CLIPS, CLIPS * LENGTH], ids=["windows", "stills"])
+def test_fast_forms_equal_those_of_diffusers(model, frames, fast_forms, clips):
     with torch.no_grad():
-        expected = model(frames, CLIPS)
+        expected = model(frames, clips)
         fast_forms()
-        assert torch.allclose(model(frames, CLIPS), expected, atol=1e-4 * expected.abs().max())
+        assert torch.allclose(model(frames, clips), expected, atol=1e-4 * expected.abs().max())
+
+
+def test_what_cannot_matter_takes_no_gradient(model, frames, fast_forms):
+    """One token is attended to whatever the query: in cross-attention always, between a still's frames too."""
+    fast_forms()
+    queries = lambda names, part: {n for n in names if part in n and (".to_q." in n or ".to_k." in n)}
+    every = [name for name, _ in model.named_parameters()]
+    stills = with_gradient(model, model(frames, len(frames)).square().mean())
+    window = with_gradient(model, model(frames, CLIPS).square().mean())
+    assert not queries(stills, ".temporal_transformer_blocks.") and not queries(window, ".attn2.")
+    for part in (".transformer_blocks.0.attn1.", ".temporal_transformer_blocks.0.attn1."):
+        assert queries(window, part) == queries(every, part) != set()
 
 
 def test_the_coarse_form_encodes_as_the_full_one(model, frames):
     with torch.no_grad():
-        assert torch.allclose(model.encode_coarse(frames), model.encode(frames), atol=1e-5)
+        assert torch.allclose(model.encode_rest(model.encode_frozen(frames)), model.encode(frames), atol=1e-5)
 
 
 def test_the_coarse_form_decodes_in_the_chunks_of_the_full_one(model, frames):
@@ -59,7 +73,7 @@ def test_the_coarse_form_decodes_in_the_chunks_of_the_full_one(model, frames):
 
 
 def test_the_coarse_form_trains_all_but_the_layers_at_full_and_half_size(model, frames):
-    vectors = model.forward_coarse(frames, CLIPS, (1, 5))
+    vectors = model.forward_coarse(frames, model.encode_frozen(frames), CLIPS, (1, 5))
     assert vectors.shape == (CLIPS * 4, 3, SIZE, SIZE)
     trained = with_gradient(model, vectors.square().mean())
     ours = with_gradient(model, model(frames, CLIPS, chunk=(1, 5)).square().mean())
@@ -71,5 +85,6 @@ def test_the_coarse_form_trains_all_but_the_layers_at_full_and_half_size(model, 
 
 
 def test_while_the_head_is_new_it_alone_is_trained(model, frames):
-    trained = with_gradient(model, model.forward_coarse(frames, CLIPS, (0, 4), head_only=True).square().mean())
+    vectors = model.forward_coarse(frames, model.encode_frozen(frames), CLIPS, (0, 4), head_only=True)
+    trained = with_gradient(model, vectors.square().mean())
     assert trained and all(name.startswith("coarse_head.") for name in trained)
