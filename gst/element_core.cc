@@ -141,6 +141,10 @@ ElementCore::ElementCore(GstBaseTransform* element, GstBaseTransformClass* paren
 // State changes
 
 bool ElementCore::open() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (opened_) return true;  // pads were activated before the change of state
+  }
   try {
     engine_ = &load_engine();
     open_model();
@@ -322,6 +326,8 @@ bool ElementCore::set_caps(GstCaps* in_caps, GstCaps* out_caps) {
   if (expected != Size{GST_VIDEO_INFO_WIDTH(&out), GST_VIDEO_INFO_HEIGHT(&out)}) return false;
   // Frames of the old caps leave before the new caps do. A flush has thrown them away already.
   worker_.drain();
+  // What is behind the element now need not take what the old clip's last frames were.
+  worker_.clear_flow(GST_FLOW_NOT_NEGOTIATED);
   auto config = make_config(in, out, tensor);
   {
     const std::lock_guard lock(mutex_);
@@ -511,7 +517,10 @@ gboolean ElementCore::caps_event(EventPtr event) {
     negotiated = config_ != nullptr;
   }
   const CapsPtr current(gst_pad_get_current_caps(base_->sinkpad));
-  if (negotiated && current && gst_caps_is_equal(current.get(), caps)) return TRUE;
+  if (negotiated && current && gst_caps_is_equal(current.get(), caps)) {
+    refused_.reset();
+    return TRUE;
+  }
   const CapsPtr wanted(gst_caps_ref(caps));
   if (forward(std::move(event))) {
     refused_.reset();
@@ -554,7 +563,10 @@ void ElementCore::not_negotiated() {
 gboolean ElementCore::segment_event(EventPtr event) {
   if (!worker_.drain() && GST_EVENT_TYPE(event.get()) == GST_EVENT_SEGMENT) return FALSE;
   worker_.clear_flow(GST_FLOW_EOS);
-  if (GST_EVENT_TYPE(event.get()) == GST_EVENT_STREAM_START) told_orientation_.clear();
+  if (GST_EVENT_TYPE(event.get()) == GST_EVENT_STREAM_START) {
+    told_orientation_.clear();
+    refused_.reset();
+  }
   if (GST_EVENT_TYPE(event.get()) == GST_EVENT_SEGMENT) {
     last_pts_ = GST_CLOCK_TIME_NONE;
     gap_ = 0;
@@ -717,8 +729,9 @@ bool ElementCore::answer_position(GstQuery* query) {
   {
     const std::lock_guard lock(mutex_);
     if (format == GST_FORMAT_TIME && segment_.format == GST_FORMAT_TIME) {
-      const GstClockTime position =
-          GST_CLOCK_TIME_IS_VALID(position_) ? position_ : segment_.position;
+      // A frame may begin before the segment does.
+      const GstClockTime position = std::max(
+          GST_CLOCK_TIME_IS_VALID(position_) ? position_ : segment_.position, segment_.start);
       gst_query_set_position(query, GST_FORMAT_TIME,
                              gst_segment_to_stream_time(&segment_, GST_FORMAT_TIME, position));
       return true;

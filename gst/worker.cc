@@ -44,6 +44,7 @@ Worker::~Worker() {
 }
 
 void Worker::open(std::shared_ptr<const SessionOptions> options) {
+  join();  // a thread that stopped the element itself
   options_ = std::move(options);
   {
     const Lock lock(mutex_);
@@ -76,6 +77,12 @@ void Worker::unblock() {
 }
 
 void Worker::join() {
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    g_warning(
+        "An element's state was changed from its own streaming thread (a pad probe, or a bus sync "
+        "handler). Use gst_element_call_async() for that.");
+    return;  // the session is further up the stack
+  }
   if (thread_.joinable()) thread_.join();
   {
     const Lock lock(mutex_);
@@ -409,9 +416,9 @@ void Worker::deliver(const NormalView& picture) {
     calm_.notify_all();
     if (outdated()) throw Error(ErrorCode::Cancelled, "flushed");
     if (fault) std::rethrow_exception(fault);
-    if (flow != GST_FLOW_OK) events = stop_stream(lock, flow, false);
+    if (flow < GST_FLOW_OK) events = stop_stream(lock, flow, false);
   }
-  if (flow != GST_FLOW_OK) {
+  if (flow < GST_FLOW_OK) {
     store(std::move(events));
     downstream_stopped_ = true;
     throw Error(ErrorCode::Cancelled, "downstream takes no more frames");

@@ -87,7 +87,8 @@ class Worker {
   /// Makes everyone who waits here return, also the session; the thread ends within one of the
   /// network's blocks, or when downstream returns from a push.
   void unblock();
-  /// Waits for the thread's end and forgets all that is queued, and the session.
+  /// Waits for the thread's end and forgets all that is queued, and the session. On that thread
+  /// itself it only complains: what is left is forgotten by the next open(), or at the end.
   void join();
 
   void set_limits(Leaky leaky, unsigned frames);

@@ -102,8 +102,9 @@ void StreamSession::fail() {
   else
     forget_clip();
   const std::optional<Stage> stage = std::exchange(stage_, std::nullopt);
-  // A seek cancels too: it must not cost a resident model its place.
-  if (options_.offload_after || !checkpoint_.cancelled()) offload();
+  // A seek cancels, or a callback throws where downstream flushes: neither is the networks' fault,
+  // and must not cost a resident model its place.
+  if (options_.offload_after || !(checkpoint_.cancelled() || in_callback_)) offload();
   if (std::exchange(in_callback_, false)) throw;
   rethrow_as_error(stage);
 }

@@ -36,7 +36,7 @@ from training_clips import Batch, Clips, Job, load_photos
 
 WARM_UP = 60
 CLIP_GRADIENT = 1.0
-EMA_DECAY = 0.998
+MEAN_STEPS = 500
 LOG_EVERY = 10
 # Lies beside the weights: how far the training is.
 PROGRESS = "training.json"
@@ -316,7 +316,9 @@ class Trainer:
 
     @torch.no_grad()
     def update_ema(self):
-        decay = min(EMA_DECAY, (1 + self.step) / (10 + self.step))
+        # The falling rate is a mean too: at its end the weights of hundreds of steps before are worse than the last.
+        horizon = max(MEAN_STEPS * self.still_to_anneal(), 1)
+        decay = min(1 - 1 / horizon, (1 + self.step) / (10 + self.step))
         torch._foreach_lerp_(list(self.ema.parameters()), list(self.model.parameters()), 1 - decay)
 
     def is_finished(self):

@@ -716,6 +716,16 @@ TEST(Session, KeepsAResidentModelThroughACancelIfAskedTo) {
   EXPECT_EQ(fixture.stages->offloads, 0);
 }
 
+TEST(Session, KeepsAResidentModelWhenTheUsersOwnCallbackFails) {
+  SessionOptions options = small_options();
+  options.offload_mode = OffloadMode::Resident;
+  options.offload_after = false;
+  Fixture fixture(options);
+  fixture.on_frame = [](const NormalView&) { throw std::runtime_error("downstream flushes"); };
+  EXPECT_THROW(fixture.run(random_clip(5, 1, 1, 1)), std::runtime_error);
+  EXPECT_EQ(fixture.stages->offloads, 0);
+}
+
 TEST(Session, RefusesOptionsThatCannotWorkNamingOptionAndValue) {
   using Change = std::function<void(SessionOptions&)>;
   const std::pair<Change, std::vector<std::string>> cases[] = {

@@ -82,6 +82,7 @@ class FakeSession final : public Session {
               SessionCallbacks callbacks)
       : model_(std::move(model)), options_(options), callbacks_(std::move(callbacks)) {
     ++controls.sessions;
+    ++controls.sessions_made;
     stats_.threads = options_.threads > 0 ? options_.threads : 3;
   }
   ~FakeSession() override { --controls.sessions; }

@@ -30,8 +30,9 @@ struct FakeControls {
   std::atomic<int> offloads{0};
   std::atomic<int> cancels{0};
   std::atomic<int> sessions{0};  ///< alive
-  std::atomic<int> models{0};    ///< alive
-  std::atomic<int> clips{0};     ///< finish() calls that had frames
+  std::atomic<int> sessions_made{0};
+  std::atomic<int> models{0};  ///< alive
+  std::atomic<int> clips{0};   ///< finish() calls that had frames
 };
 
 }  // namespace normalcrafter

@@ -397,6 +397,22 @@ TEST_F(ElementTest, PositionIsTheLastPushedFramesStreamTime) {
   gst_object_unref(source);
 }
 
+TEST_F(ElementTest, PositionOfAFrameAcrossTheSegmentsStartIsThatStart) {
+  play();
+  GstSegment segment;
+  gst_segment_init(&segment, GST_FORMAT_TIME);
+  segment.start = kFrame / 2;
+  segment.time = 100 * kFrame;
+  ASSERT_TRUE(send(gst_event_new_segment(&segment)));
+  push_frames(0, 1);
+  EXPECT_TRUE(send_eos());
+  gint64 position = -1;
+  GstPad* source = gst_element_get_static_pad(element_, "src");
+  EXPECT_TRUE(gst_pad_query_position(source, GST_FORMAT_TIME, &position));
+  gst_object_unref(source);
+  EXPECT_EQ(position, static_cast<gint64>(100 * kFrame));
+}
+
 TEST_F(ElementTest, PositionCountsFromTheSegmentsTime) {
   play();
   GstSegment segment;
@@ -493,6 +509,25 @@ TEST_F(ElementTest, InterlacedVideoIsRefusedOnceWithAReason) {
   push_frames(0, 3);
   EXPECT_TRUE(send_eos());
   EXPECT_EQ(pull_colours(3), offline_clip(0, 3));
+}
+
+TEST_F(ElementTest, WhatIsRefusedAgainInANewStreamIsToldAgain) {
+  const CapsPtr interlaced(
+      gst_caps_from_string("video/x-raw,format=RGB,width=8,height=6,framerate=25/1,"
+                           "interlace-mode=interleaved"));
+  const CapsPtr good(gst_caps_from_string(kCaps8x6));
+  play();
+  for (int stream = 0; stream < 2; ++stream) {
+    push_frames(0, 1);
+    send(gst_event_new_caps(interlaced.get()));
+    EXPECT_EQ(push(1), GST_FLOW_NOT_NEGOTIATED);
+    EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), stream + 1);
+    EXPECT_TRUE(send(gst_event_new_flush_start()));
+    EXPECT_TRUE(send(gst_event_new_flush_stop(TRUE)));
+    send(gst_event_new_stream_start("another"));
+    send(gst_event_new_caps(good.get()));
+    send_segment();
+  }
 }
 
 }  // namespace

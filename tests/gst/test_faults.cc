@@ -85,6 +85,38 @@ TEST_F(ElementTest, AFaultIsToldBeforeTheEosThatWaitedForItPasses) {
   EXPECT_EQ(application.recorder.log(), std::vector<std::string>{"eos"});
 }
 
+TEST_F(ElementTest, StoppedFromItsOwnThreadItPlaysAgain) {
+  controls().fault_code = static_cast<int>(ErrorCode::NetworkFailed);
+  controls().fault_frame = 2;
+  play();
+  push_frames(0, 5);
+  struct Application {
+    GstElement* element;
+    std::atomic<bool> stopped{false};
+  } application{element_};
+  // A mistake of the application's, but it must not take the process with it.
+  gst_bus_set_sync_handler(
+      messages_->bus(),
+      [](GstBus*, GstMessage* message, gpointer data) {
+        auto* self = static_cast<Application*>(data);
+        if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) {
+          gst_element_set_state(self->element, GST_STATE_NULL);
+          self->stopped = true;
+        }
+        return GST_BUS_PASS;
+      },
+      &application, nullptr);
+  send_eos();
+  EXPECT_TRUE(eventually([&] { return application.stopped.load(); }));
+  gst_bus_set_sync_handler(messages_->bus(), nullptr, nullptr, nullptr);
+  stop();
+  controls().fault_frame = -1;
+  play();
+  push_frames(50, 15);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(15), offline_clip(50, 15));
+}
+
 TEST_F(ElementTest, AFlushAfterAFaultStartsClean) {
   controls().fault_code = static_cast<int>(ErrorCode::NetworkFailed);
   controls().fault_frame = 2;
@@ -375,6 +407,40 @@ TEST_F(ElementTest, AnUnlinkedElementPlaysOnWhenItIsLinkedAgain) {
   push_frames(0, 5);
   EXPECT_TRUE(send_eos());
   EXPECT_EQ(pull_colours(5), offline_clip(0, 5));
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+TEST_F(ElementTest, AnotherDownstreamThatTakesAnotherFormatPlaysOn) {
+  constexpr const char* kBgr = "video/x-raw,format=BGR,width=8,height=6,framerate=25/1";
+  play();
+  push_frames(0, 5);
+  {
+    // Frames that are held go out in the old format, which the new one refuses.
+    Refusal refusal(element_, GST_FLOW_NOT_NEGOTIATED);
+    gst_harness_set_sink_caps_str(harness_, "video/x-raw,format=BGR");  // sends RECONFIGURE
+    push_frames(5, 1);
+  }
+  push_frames(6, 4);
+  EXPECT_TRUE(send_eos());
+  const std::vector<Colour> rest = offline_clip(5, 5);
+  for (const Colour& colour : rest) {
+    const Colour bgr = colour_of(pull().get(), kBgr);
+    EXPECT_EQ((Colour{bgr.b, bgr.g, bgr.r}), colour);
+  }
+  EXPECT_TRUE(nothing_left());
+  EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
+}
+
+TEST_F(ElementTest, ASuccessOfDownstreamsOwnKindIsNoEnd) {
+  play();
+  Recorder recorder(element_);
+  gst_pad_set_chain_function(harness_->sinkpad, [](GstPad*, GstObject*, GstBuffer* buffer) {
+    gst_buffer_unref(buffer);
+    return GST_FLOW_CUSTOM_SUCCESS;
+  });
+  push_frames(0, 30);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(recorder.log().size(), 31u) << "thirty frames and EOS";
   EXPECT_EQ(messages_->count(GST_MESSAGE_ERROR), 0);
 }
 

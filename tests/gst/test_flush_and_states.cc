@@ -417,6 +417,20 @@ TEST_F(StateTest, PadsThatAreDeactivatedAndActivatedAgainPlayOn) {
   EXPECT_EQ(pull_colours(15), offline_clip(0, 15));
 }
 
+TEST_F(StateTest, PadsThatAreActivatedBeforeTheStateChangesKeepTheirSession) {
+  ASSERT_EQ(gst_element_set_state(element_, GST_STATE_READY), GST_STATE_CHANGE_SUCCESS);
+  controls().load_ms = 100;
+  const int made = controls().sessions_made;
+  GstPad* sink = gst_element_get_static_pad(element_, "sink");
+  EXPECT_TRUE(gst_pad_set_active(sink, TRUE));
+  gst_object_unref(sink);
+  play();
+  push_frames(0, 15);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(15), offline_clip(0, 15));
+  EXPECT_EQ(controls().sessions_made, made + 1) << "replaced while its thread used it";
+}
+
 TEST_F(StateTest, LeavingItsBinWhileWeightsLoad) {
   controls().block_loading = true;
   GstElement* bin = gst_bin_new(nullptr);
