@@ -214,8 +214,7 @@ bool ElementCore::start() {
   // Pads can be deactivated and activated again without a change of state.
   if (!opened && !open()) return false;
   forget_position();
-  refused_.reset();
-  told_orientation_.clear();
+  forget_told();
   try {
     worker_.start();
     return true;
@@ -517,12 +516,9 @@ gboolean ElementCore::caps_event(EventPtr event) {
     negotiated = config_ != nullptr;
   }
   const CapsPtr current(gst_pad_get_current_caps(base_->sinkpad));
-  if (negotiated && current && gst_caps_is_equal(current.get(), caps)) {
-    refused_.reset();
-    return TRUE;
-  }
+  const bool same = negotiated && current && gst_caps_is_equal(current.get(), caps);
   const CapsPtr wanted(gst_caps_ref(caps));
-  if (forward(std::move(event))) {
+  if (same || forward(std::move(event))) {
     refused_.reset();
     return TRUE;
   }
@@ -563,10 +559,7 @@ void ElementCore::not_negotiated() {
 gboolean ElementCore::segment_event(EventPtr event) {
   if (!worker_.drain() && GST_EVENT_TYPE(event.get()) == GST_EVENT_SEGMENT) return FALSE;
   worker_.clear_flow(GST_FLOW_EOS);
-  if (GST_EVENT_TYPE(event.get()) == GST_EVENT_STREAM_START) {
-    told_orientation_.clear();
-    refused_.reset();
-  }
+  if (GST_EVENT_TYPE(event.get()) == GST_EVENT_STREAM_START) forget_told();
   if (GST_EVENT_TYPE(event.get()) == GST_EVENT_SEGMENT) {
     last_pts_ = GST_CLOCK_TIME_NONE;
     gap_ = 0;
@@ -622,6 +615,12 @@ void ElementCore::check_orientation(GstEvent* event) {
 bool ElementCore::ends_clip(GstEvent* event) const {
   const std::lock_guard lock(mutex_);
   return settings_.restart_on_key_unit && gst_video_event_is_force_key_unit(event);
+}
+
+/// What has been told of one stream is told again of the next.
+void ElementCore::forget_told() {
+  refused_.reset();
+  told_orientation_.clear();
 }
 
 void ElementCore::forget_position() {

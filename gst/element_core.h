@@ -82,6 +82,7 @@ class ElementCore final : public WorkerHost {
   gboolean eos_event(EventPtr event);
   gboolean flush_stop_event(EventPtr event);
   bool ends_clip(GstEvent* event) const;
+  void forget_told();
   void forget_position();
   bool answer_caps(GstQuery* query);
   bool answer_latency(GstQuery* query);

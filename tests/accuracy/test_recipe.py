@@ -2,8 +2,6 @@
 
 import pytest
 import torch
-from diffusers.models.attention_processor import Attention
-from diffusers.models.resnet import ResnetBlock2D, SpatioTemporalResBlock
 
 import network
 
@@ -23,14 +21,6 @@ def model():
 @pytest.fixture
 def frames():
     return torch.rand(CLIPS * LENGTH, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(2))
-
-
-@pytest.fixture
-def fast_forms(monkeypatch):
-    """A function that puts them in place, for one test."""
-    for layer in (ResnetBlock2D, SpatioTemporalResBlock, Attention, torch.nn.Conv3d):
-        monkeypatch.setattr(layer, "forward", layer.forward)
-    return network.use_fast_forms
 
 
 def with_gradient(model, loss):

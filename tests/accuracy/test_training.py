@@ -43,15 +43,11 @@ def test_batches_are_used_as_often_as_told(uses):
 
 
 @pytest.fixture
-def trainer(tmp_path, monkeypatch):
-    """Both forms' steps with one still of 64x64."""
+def trainer(tmp_path, monkeypatch, fast_forms):
+    """Both forms' steps with one still of 64x64. It puts the fast forms in place itself."""
     for name, is_coarse in (("COARSE", True), ("WINDOWS", False)):
         monkeypatch.setattr(train, name, ((1.0, Job(64, 64, 1, 1, 1, is_coarse)),))
     monkeypatch.setattr(train, "HEAD_STEPS", 0)
-    for name in ("ResnetBlock2D", "SpatioTemporalResBlock", "Attention"):  # use_fast_forms replaces these
-        layer = getattr(train.network, name)
-        monkeypatch.setattr(layer, "forward", layer.forward)
-    monkeypatch.setattr(torch.nn.Conv3d, "forward", torch.nn.Conv3d.forward)
     return train.Trainer(argparse.Namespace(
         work=tmp_path, weights=None, photos=None, steps=None, anneal=None, rate=2e-3, adamw_factor=0.5, phases=(0, 0),
         coarse=1.0, uses=2, workers=2, seed=0))

@@ -157,6 +157,11 @@ void ElementTest::make_element() {
   g_object_set(element_, "model", model("good", "good").c_str(), nullptr);
 }
 
+void ElementTest::fail_at(int frame, ErrorCode code) {
+  controls().fault_code = static_cast<int>(code);
+  controls().fault_frame = frame;
+}
+
 void ElementTest::play(const char* caps) {
   harness_ = gst_harness_new_with_element(element_, "sink", "src");
   gst_harness_set_src_caps_str(harness_, caps);

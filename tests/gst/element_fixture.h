@@ -88,6 +88,8 @@ class ElementTest : public testing::Test {
   GstHarness* harness_ = nullptr;
   std::unique_ptr<Messages> messages_;
   static FakeControls& controls();
+  /// The fake engine's window that has this frame fails so.
+  static void fail_at(int frame, ErrorCode code);
 
  private:
   std::filesystem::path directory_;

@@ -384,49 +384,46 @@ TEST_F(ElementTest, ChangingALivePropertyStartsANewClip) {
   EXPECT_EQ(stat("frames-in"), 5u) << "statistics are kept from session to session";
 }
 
-TEST_F(ElementTest, PositionIsTheLastPushedFramesStreamTime) {
+class PositionTest : public ElementTest {
+ protected:
+  void begin_segment(GstClockTime start, GstClockTime stream_time) {
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    segment.start = start;
+    segment.time = stream_time;
+    ASSERT_TRUE(send(gst_event_new_segment(&segment)));
+  }
+  gint64 position() {
+    gint64 position = -1;
+    GstPad* source = gst_element_get_static_pad(element_, "src");
+    EXPECT_TRUE(gst_pad_query_position(source, GST_FORMAT_TIME, &position));
+    gst_object_unref(source);
+    return position;
+  }
+};
+
+TEST_F(PositionTest, IsTheLastPushedFramesStreamTime) {
   play();
-  gint64 position = -1;
-  GstPad* source = gst_element_get_static_pad(element_, "src");
   push_frames(0, 14);  // 0 to 13 are in, none is out: a window's first frame alone is final
-  EXPECT_TRUE(gst_pad_query_position(source, GST_FORMAT_TIME, &position));
-  EXPECT_EQ(position, 0);
+  EXPECT_EQ(position(), 0);
   EXPECT_TRUE(send_eos());
-  EXPECT_TRUE(gst_pad_query_position(source, GST_FORMAT_TIME, &position));
-  EXPECT_EQ(position, static_cast<gint64>(13 * kFrame));
-  gst_object_unref(source);
+  EXPECT_EQ(position(), static_cast<gint64>(13 * kFrame));
 }
 
-TEST_F(ElementTest, PositionOfAFrameAcrossTheSegmentsStartIsThatStart) {
+TEST_F(PositionTest, OfAFrameAcrossTheSegmentsStartIsThatStart) {
   play();
-  GstSegment segment;
-  gst_segment_init(&segment, GST_FORMAT_TIME);
-  segment.start = kFrame / 2;
-  segment.time = 100 * kFrame;
-  ASSERT_TRUE(send(gst_event_new_segment(&segment)));
+  begin_segment(kFrame / 2, 100 * kFrame);
   push_frames(0, 1);
   EXPECT_TRUE(send_eos());
-  gint64 position = -1;
-  GstPad* source = gst_element_get_static_pad(element_, "src");
-  EXPECT_TRUE(gst_pad_query_position(source, GST_FORMAT_TIME, &position));
-  gst_object_unref(source);
-  EXPECT_EQ(position, static_cast<gint64>(100 * kFrame));
+  EXPECT_EQ(position(), static_cast<gint64>(100 * kFrame));
 }
 
-TEST_F(ElementTest, PositionCountsFromTheSegmentsTime) {
+TEST_F(PositionTest, CountsFromTheSegmentsTime) {
   play();
-  GstSegment segment;
-  gst_segment_init(&segment, GST_FORMAT_TIME);
-  segment.start = 10 * kFrame;
-  segment.time = 1000 * kFrame;
-  ASSERT_TRUE(send(gst_event_new_segment(&segment)));
+  begin_segment(10 * kFrame, 1000 * kFrame);
   push_frames(12, 5);
   EXPECT_TRUE(send_eos());
-  gint64 position = -1;
-  GstPad* source = gst_element_get_static_pad(element_, "src");
-  EXPECT_TRUE(gst_pad_query_position(source, GST_FORMAT_TIME, &position));
-  gst_object_unref(source);
-  EXPECT_EQ(position, static_cast<gint64>((1000 + 6) * kFrame));
+  EXPECT_EQ(position(), static_cast<gint64>((1000 + 6) * kFrame));
 }
 
 TEST_F(ElementTest, FramesWithoutTimestampsStayWithoutAndAreOneClip) {
@@ -496,12 +493,12 @@ TEST_F(ElementTest, ASegmentSeekEndsItsClipWithSegmentDone) {
   EXPECT_EQ(pull_colours(4), offline_clip(0, 4));
 }
 
+constexpr const char* kInterlaced =
+    "video/x-raw,format=RGB,width=8,height=6,framerate=25/1,interlace-mode=interleaved";
+
 TEST_F(ElementTest, InterlacedVideoIsRefusedOnceWithAReason) {
   play();
-  send(gst_event_new_caps(
-      CapsPtr(gst_caps_from_string("video/x-raw,format=RGB,width=8,height=6,framerate=25/1,"
-                                   "interlace-mode=interleaved"))
-          .get()));
+  send(gst_event_new_caps(CapsPtr(gst_caps_from_string(kInterlaced)).get()));
   EXPECT_EQ(push(0), GST_FLOW_NOT_NEGOTIATED);
   EXPECT_EQ(push(1), GST_FLOW_NOT_NEGOTIATED);
   EXPECT_TRUE(messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_WRONG_TYPE, "deinterlace"));
@@ -512,9 +509,7 @@ TEST_F(ElementTest, InterlacedVideoIsRefusedOnceWithAReason) {
 }
 
 TEST_F(ElementTest, WhatIsRefusedAgainInANewStreamIsToldAgain) {
-  const CapsPtr interlaced(
-      gst_caps_from_string("video/x-raw,format=RGB,width=8,height=6,framerate=25/1,"
-                           "interlace-mode=interleaved"));
+  const CapsPtr interlaced(gst_caps_from_string(kInterlaced));
   const CapsPtr good(gst_caps_from_string(kCaps8x6));
   play();
   for (int stream = 0; stream < 2; ++stream) {

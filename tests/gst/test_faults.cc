@@ -15,8 +15,7 @@ class FaultCode : public ElementTest, public testing::WithParamInterface<Mapping
 
 TEST_P(FaultCode, IsOneErrorInItsDomainAndAnotherClipPlays) {
   const Mapping mapping = GetParam();
-  controls().fault_code = static_cast<int>(mapping.code);
-  controls().fault_frame = 3;
+  fail_at(3, mapping.code);
   play();
   push_frames(0, 13);
   push(13);
@@ -47,8 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mapping{ErrorCode::NonFinite, gst_stream_error_quark, GST_STREAM_ERROR_FAILED}));
 
 TEST_F(ElementTest, AFaultWhileDrainingIsOneErrorAndEosStillPasses) {
-  controls().fault_code = static_cast<int>(ErrorCode::NonFinite);
-  controls().fault_frame = 2;
+  fail_at(2, ErrorCode::NonFinite);
   play();
   push_frames(0, 5);
   Recorder recorder(element_);
@@ -57,58 +55,56 @@ TEST_F(ElementTest, AFaultWhileDrainingIsOneErrorAndEosStillPasses) {
   EXPECT_TRUE(messages_->one_error(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, "window failed"));
 }
 
+/// What an application does with an error on the thread that posts it, until destroyed.
+class ErrorHandler {
+ public:
+  ErrorHandler(GstBus* bus, std::function<void()> handle) : bus_(bus), handle_(std::move(handle)) {
+    gst_bus_set_sync_handler(bus_, on_message, this, nullptr);
+  }
+  ~ErrorHandler() { gst_bus_set_sync_handler(bus_, nullptr, nullptr, nullptr); }
+
+ private:
+  static GstBusSyncReply on_message(GstBus*, GstMessage* message, gpointer self) {
+    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) static_cast<ErrorHandler*>(self)->handle_();
+    return GST_BUS_PASS;
+  }
+  GstBus* bus_;
+  std::function<void()> handle_;
+};
+
 TEST_F(ElementTest, AFaultIsToldBeforeTheEosThatWaitedForItPasses) {
-  controls().fault_code = static_cast<int>(ErrorCode::NetworkFailed);
-  controls().fault_frame = 2;
+  fail_at(2, ErrorCode::NetworkFailed);
   play();
   push_frames(0, 5);
-  struct Application {
-    Recorder recorder;
-    std::atomic<bool> eos_came_first{false};
-  } application{Recorder(element_)};
-  // Handles the error slowly. One that saw EOS first would take the clip for whole.
-  gst_bus_set_sync_handler(
-      messages_->bus(),
-      [](GstBus*, GstMessage* message, gpointer data) {
-        auto* self = static_cast<Application*>(data);
-        if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(50));
-          self->eos_came_first = !self->recorder.log().empty();
-        }
-        return GST_BUS_PASS;
-      },
-      &application, nullptr);
-  EXPECT_TRUE(send_eos());
-  EXPECT_TRUE(messages_->wait(GST_MESSAGE_ERROR));
-  EXPECT_FALSE(application.eos_came_first);
-  gst_bus_set_sync_handler(messages_->bus(), nullptr, nullptr, nullptr);
-  EXPECT_EQ(application.recorder.log(), std::vector<std::string>{"eos"});
+  Recorder recorder(element_);
+  std::atomic<bool> eos_came_first{false};
+  {
+    // Handles the error slowly. One that saw EOS first would take the clip for whole.
+    const ErrorHandler slow(messages_->bus(), [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      eos_came_first = !recorder.log().empty();
+    });
+    EXPECT_TRUE(send_eos());
+    EXPECT_TRUE(messages_->wait(GST_MESSAGE_ERROR));
+    EXPECT_FALSE(eos_came_first);
+  }
+  EXPECT_EQ(recorder.log(), std::vector<std::string>{"eos"});
 }
 
 TEST_F(ElementTest, StoppedFromItsOwnThreadItPlaysAgain) {
-  controls().fault_code = static_cast<int>(ErrorCode::NetworkFailed);
-  controls().fault_frame = 2;
+  fail_at(2, ErrorCode::NetworkFailed);
   play();
   push_frames(0, 5);
-  struct Application {
-    GstElement* element;
+  {
+    // A mistake of the application's, but it must not take the process with it.
     std::atomic<bool> stopped{false};
-  } application{element_};
-  // A mistake of the application's, but it must not take the process with it.
-  gst_bus_set_sync_handler(
-      messages_->bus(),
-      [](GstBus*, GstMessage* message, gpointer data) {
-        auto* self = static_cast<Application*>(data);
-        if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) {
-          gst_element_set_state(self->element, GST_STATE_NULL);
-          self->stopped = true;
-        }
-        return GST_BUS_PASS;
-      },
-      &application, nullptr);
-  send_eos();
-  EXPECT_TRUE(eventually([&] { return application.stopped.load(); }));
-  gst_bus_set_sync_handler(messages_->bus(), nullptr, nullptr, nullptr);
+    const ErrorHandler stops(messages_->bus(), [&] {
+      gst_element_set_state(element_, GST_STATE_NULL);
+      stopped = true;
+    });
+    send_eos();
+    EXPECT_TRUE(eventually([&] { return stopped.load(); }));
+  }
   stop();
   controls().fault_frame = -1;
   play();
@@ -118,8 +114,7 @@ TEST_F(ElementTest, StoppedFromItsOwnThreadItPlaysAgain) {
 }
 
 TEST_F(ElementTest, AFlushAfterAFaultStartsClean) {
-  controls().fault_code = static_cast<int>(ErrorCode::NetworkFailed);
-  controls().fault_frame = 2;
+  fail_at(2, ErrorCode::NetworkFailed);
   play();
   push_frames(0, 13);
   push(13);
