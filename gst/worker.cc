@@ -44,6 +44,12 @@ Worker::~Worker() {
 }
 
 void Worker::open(std::shared_ptr<const SessionOptions> options) {
+  if (is_own_thread()) {
+    throw Error(ErrorCode::NetworkFailed,
+                "The element cannot be started from its own streaming thread, which it would have "
+                "to wait for: start it from another one, for example with "
+                "gst_element_call_async().");
+  }
   join();  // a thread that stopped the element itself
   options_ = std::move(options);
   {
@@ -77,7 +83,7 @@ void Worker::unblock() {
 }
 
 void Worker::join() {
-  if (thread_.get_id() == std::this_thread::get_id()) {
+  if (is_own_thread()) {
     g_warning(
         "An element's state was changed from its own streaming thread (a pad probe, or a bus sync "
         "handler). Use gst_element_call_async() for that.");

@@ -80,7 +80,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Makes the first session, which shows settings that cannot work. Throws Error.
+  /// Makes the first session, which shows settings that cannot work. Throws Error, also on the
+  /// worker's own thread.
   void open(std::shared_ptr<const SessionOptions> options);
   /// Begins to load the weights and to take frames.
   void start();
@@ -145,6 +146,7 @@ class Worker {
   void push_events();
   void report_windows();
   void fail(const Error& error);
+  bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
   bool is_outdated() const;  ///< takes the lock
   std::deque<EventPtr> stop_stream(Lock& held, GstFlowReturn flow, bool reported);
   std::deque<EventPtr> take_events(Lock& held);

@@ -113,6 +113,31 @@ TEST_F(ElementTest, StoppedFromItsOwnThreadItPlaysAgain) {
   EXPECT_EQ(pull_colours(15), offline_clip(50, 15));
 }
 
+TEST_F(ElementTest, StoppedAndStartedFromItsOwnThreadItRefusesAndPlaysAgainLater) {
+  fail_at(2, ErrorCode::NetworkFailed);
+  play();
+  push_frames(0, 5);
+  {
+    // A restart on error, made where the error is heard of.
+    std::atomic<int> restarts{0};
+    std::atomic<GstStateChangeReturn> restarted{GST_STATE_CHANGE_SUCCESS};
+    const ErrorHandler restart(messages_->bus(), [&] {
+      if (restarts++ > 0) return;  // its own refusal is told as an error too
+      gst_element_set_state(element_, GST_STATE_NULL);
+      restarted = gst_element_set_state(element_, GST_STATE_PLAYING);
+    });
+    send_eos();
+    EXPECT_TRUE(eventually([&] { return restarted == GST_STATE_CHANGE_FAILURE; }));
+    EXPECT_EQ(restarts, 2);
+  }
+  stop();
+  controls().fault_frame = -1;
+  play();
+  push_frames(50, 15);
+  EXPECT_TRUE(send_eos());
+  EXPECT_EQ(pull_colours(15), offline_clip(50, 15));
+}
+
 TEST_F(ElementTest, AFlushAfterAFaultStartsClean) {
   fail_at(2, ErrorCode::NetworkFailed);
   play();
