@@ -7,8 +7,6 @@
 #include <new>
 #include <utility>
 
-#include "debug.h"
-
 namespace normalcrafter {
 namespace {
 
@@ -186,6 +184,7 @@ void Worker::forget_queued() {
     const bool own_push = pushing_ == std::this_thread::get_id();
     calm_.wait(lock, [&] { return stopping_ || own_push || pushing_ == kNobody; });
     events = take_events(lock);
+    drains_done_ = drains_asked_;
   }
   store(std::move(events));
 }
@@ -197,7 +196,7 @@ void Worker::resume() {
   work_.notify_all();
 }
 
-/// Empties the queue. Nothing of it is processed any more, so waiting drains are over.
+/// Empties the queue: nothing of it is processed any more.
 std::deque<EventPtr> Worker::take_events(Lock& held) {
   std::deque<EventPtr> events;
   for (Pending& pending : pending_) {
@@ -210,7 +209,6 @@ std::deque<EventPtr> Worker::take_events(Lock& held) {
   queue_.clear();
   frames_queued_ = 0;
   clip_open_ = false;  // the session is reset
-  drains_done_ = drains_asked_;
   room_.notify_all();
   calm_.notify_all();
   return events;
@@ -235,6 +233,7 @@ bool Worker::fault_reported() const {
 void Worker::clear_flow(GstFlowReturn flow) {
   const Lock lock(mutex_);
   if (flow_ == flow) flow_ = GST_FLOW_OK;
+  cleared_while_pushing_ = flow;
 }
 
 WorkerStats Worker::stats() const {
@@ -307,6 +306,8 @@ bool Worker::step() {
     --frames_queued_;
     clip_open_ = true;
     room_.notify_all();
+  } else if (auto* event = std::get_if<EventPtr>(&item)) {
+    pending_.emplace_back(std::move(*event));
   }
   lock.unlock();
   std::visit([this](auto& next) { process(next); }, item);
@@ -328,18 +329,8 @@ void Worker::process(QueuedFrame& frame) {
   });
 }
 
-void Worker::process(EventPtr& event) {
-  bool void_by_now;
-  {
-    const Lock lock(mutex_);
-    void_by_now = outdated();
-    if (!void_by_now) pending_.emplace_back(std::move(event));
-  }
-  if (!void_by_now) {
-    push_events();
-  } else if (is_sticky(event)) {
-    host_.store_event(std::move(event));
-  }
+void Worker::process(EventPtr&) {
+  push_events();
 }
 
 void Worker::process(DrainMark&) {
@@ -407,6 +398,7 @@ void Worker::deliver(const NormalView& picture) {
     frame = std::move(std::get<PendingFrame>(pending_.front()));
     pending_.pop_front();
     pushing_ = std::this_thread::get_id();
+    cleared_while_pushing_ = GST_FLOW_OK;
   }
   GstFlowReturn flow = GST_FLOW_ERROR;
   std::exception_ptr fault;
@@ -415,19 +407,18 @@ void Worker::deliver(const NormalView& picture) {
   } catch (...) {
     fault = std::current_exception();
   }
-  std::deque<EventPtr> events;
   {
     Lock lock(mutex_);
     pushing_ = kNobody;
     calm_.notify_all();
     if (outdated()) throw Error(ErrorCode::Cancelled, "flushed");
     if (fault) std::rethrow_exception(fault);
-    if (flow < GST_FLOW_OK) events = stop_stream(lock, flow, false);
-  }
-  if (flow < GST_FLOW_OK) {
-    store(std::move(events));
-    downstream_stopped_ = true;
-    throw Error(ErrorCode::Cancelled, "downstream takes no more frames");
+    if (flow == cleared_while_pushing_) flow = GST_FLOW_OK;  // it was told before it came here
+    if (flow < GST_FLOW_OK) {
+      stop_stream(lock, flow, false);
+      downstream_stopped_ = true;
+      throw Error(ErrorCode::Cancelled, "downstream takes no more frames");
+    }
   }
   push_events();
 }
@@ -468,21 +459,27 @@ void Worker::fail(const Error& error) {
     // First, so that an application hears of the fault before upstream's error or an EOS that waits
     // for this end.
     host_.failed(error);
-    std::deque<EventPtr> events;
-    {
-      Lock lock(mutex_);
-      if (outdated()) return;
-      events = stop_stream(lock, GST_FLOW_ERROR, true);
-    }
-    store(std::move(events));
+    Lock lock(mutex_);
+    if (outdated()) return;
+    stop_stream(lock, GST_FLOW_ERROR, true);
   }
   if (session_) session_->reset();
 }
 
-std::deque<EventPtr> Worker::stop_stream(Lock& held, GstFlowReturn flow, bool reported) {
+/// Who waits for the stream's end, or flushes, goes on after the events that are left have been
+/// stored: an old clip's tag must not come to lie over the next one's.
+void Worker::stop_stream(Lock& held, GstFlowReturn flow, bool reported) {
   flow_ = flow;
   fault_reported_ = reported;
-  return take_events(held);
+  const std::uint64_t over = drains_asked_;
+  std::deque<EventPtr> events = take_events(held);
+  pushing_ = std::this_thread::get_id();
+  held.unlock();
+  store(std::move(events));
+  held.lock();
+  pushing_ = kNobody;
+  drains_done_ = std::max(drains_done_, over);
+  calm_.notify_all();
 }
 
 }  // namespace normalcrafter

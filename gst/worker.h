@@ -119,7 +119,7 @@ class Worker {
   GstFlowReturn flow() const;
   /// True if the flow result is the element's own fault, about which it has told.
   bool fault_reported() const;
-  /// Makes `flow` OK again if that is what it is.
+  /// Makes `flow` OK again if that is what it is, or what a push of this moment will return.
   void clear_flow(GstFlowReturn flow);
   WorkerStats stats() const;
 
@@ -148,7 +148,7 @@ class Worker {
   void fail(const Error& error);
   bool is_own_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
   bool is_outdated() const;  ///< takes the lock
-  std::deque<EventPtr> stop_stream(Lock& held, GstFlowReturn flow, bool reported);
+  void stop_stream(Lock& held, GstFlowReturn flow, bool reported);
   std::deque<EventPtr> take_events(Lock& held);
   void store(std::deque<EventPtr> events);
   bool drop_oldest(Lock& held);
@@ -179,8 +179,9 @@ class Worker {
   Leaky leaky_ = Leaky::No;
   bool busy_ = false;       ///< an item is being processed
   bool clip_open_ = false;  ///< the session has had frames and no end, even if all have left it
-  std::thread::id pushing_ = kNobody;  ///< who is in a push
-  bool loading_ = false;               ///< weights are loading, which a flush leaves alone
+  std::thread::id pushing_ = kNobody;  ///< who is in a push, or stores events
+  GstFlowReturn cleared_while_pushing_ = GST_FLOW_OK;
+  bool loading_ = false;  ///< weights are loading, which a flush leaves alone
   bool flushing_ = false;
   bool stopping_ = true;
   bool fault_reported_ = false;
