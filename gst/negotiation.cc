@@ -63,7 +63,9 @@ bool keep_formats(GstStructure* structure, const char* list) {
 GstStructure* opposite(GstPadDirection direction, const GstStructure* structure, SizeRule rule) {
   GstStructure* result =
       is_tensor(structure) ? video_of_tensor(structure) : gst_structure_copy(structure);
-  gst_structure_remove_fields(result, "colorimetry", "chroma-site", nullptr);
+  // They tell how the input's light was recorded.
+  gst_structure_remove_fields(result, "colorimetry", "chroma-site", "mastering-display-info",
+                              "content-light-level", nullptr);
   if (direction == GST_PAD_SINK) {
     gst_structure_set(result, "colorimetry", G_TYPE_STRING, kFullRangeRgb, nullptr);
     set_output_size(result, rule);

@@ -89,6 +89,21 @@ TEST_F(Negotiation, InputMayHaveAnyColorimetry) {
       in.get(), caps("video/x-raw,format=RGB,width=4,height=4,colorimetry=bt601").get()));
 }
 
+TEST_F(Negotiation, WhatTellsOfTheInputsLightEndsHere) {
+  const CapsPtr hdr = caps(
+      "video/x-raw,format=RGB10A2_LE,width=4,height=4,colorimetry=bt2100-pq,"
+      "mastering-display-info=35400:14600:8500:39850:6550:2300:15635:16450:10000000:1,"
+      "content-light-level=1000:400");
+  const CapsPtr out(transform_caps(GST_PAD_SINK, hdr.get(), nullptr, {}));
+  for (guint i = 0; i < gst_caps_get_size(out.get()); ++i) {
+    const GstStructure* structure = gst_caps_get_structure(out.get(), i);
+    EXPECT_FALSE(gst_structure_has_field(structure, "mastering-display-info"));
+    EXPECT_FALSE(gst_structure_has_field(structure, "content-light-level"));
+  }
+  const CapsPtr in = transformed(GST_PAD_SRC, "video/x-raw,format=RGB,width=4,height=4");
+  EXPECT_TRUE(gst_caps_can_intersect(in.get(), hdr.get()));
+}
+
 TEST_F(Negotiation, AFilterNarrowsInItsOrder) {
   const CapsPtr out = transformed(GST_PAD_SINK, "video/x-raw,format=RGB,width=4,height=4", {},
                                   "video/x-raw,format=xBGR; video/x-raw,format=RGB");
