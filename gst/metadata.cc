@@ -48,7 +48,12 @@ bool only_video_tags(const GstMeta* meta) {
 gboolean restore_meta(GstBuffer* kept, GstMeta** meta, gpointer data) {
   auto* restoration = static_cast<Restoration*>(data);
   if (!only_video_tags(*meta)) return TRUE;
-  if (!has_tag(*meta, GST_META_TAG_VIDEO_SIZE_STR)) {
+  const GstVideoMetaTransform& scale = restoration->scale;
+  const bool same_size =
+      GST_VIDEO_INFO_WIDTH(scale.in_info) == GST_VIDEO_INFO_WIDTH(scale.out_info) &&
+      GST_VIDEO_INFO_HEIGHT(scale.in_info) == GST_VIDEO_INFO_HEIGHT(scale.out_info);
+  // A scaled meta may lose some of itself: a region its parameters, bars all.
+  if (same_size || !has_tag(*meta, GST_META_TAG_VIDEO_SIZE_STR)) {
     copy_meta(restoration->output, *meta, kept);
   } else if ((*meta)->info->transform_func != nullptr) {
     (*meta)->info->transform_func(restoration->output, *meta, kept,

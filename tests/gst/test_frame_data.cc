@@ -59,6 +59,23 @@ TEST_F(ElementTest, TimecodesTravelWithTheirFrames) {
   }
 }
 
+TEST_F(ElementTest, AtTheSameSizeRegionsKeepTheirParameters) {
+  play();
+  BufferPtr buffer = frame(0);
+  auto* region = gst_buffer_add_video_region_of_interest_meta(buffer.get(), "face", 1, 2, 3, 4);
+  gst_video_region_of_interest_meta_add_param(
+      region, gst_structure_new("detection", "confidence", G_TYPE_DOUBLE, 0.9, nullptr));
+  ASSERT_EQ(push_buffer(std::move(buffer)), GST_FLOW_OK);
+  EXPECT_TRUE(send_eos());
+  const BufferPtr out = pull();
+  ASSERT_TRUE(out);
+  auto* kept = reinterpret_cast<GstVideoRegionOfInterestMeta*>(
+      gst_buffer_get_meta(out.get(), GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE));
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(kept->w, 3u);
+  EXPECT_NE(gst_video_region_of_interest_meta_get_param(kept, "detection"), nullptr);
+}
+
 TEST_F(ElementTest, RegionsAndCropsAreScaledWithThePicture) {
   constexpr const char* kLarge = "video/x-raw,format=RGB,width=64,height=32,framerate=25/1";
   constexpr const char* kSmall = "video/x-raw,format=RGB,width=16,height=8,framerate=25/1";
