@@ -53,16 +53,16 @@ STILLS = (
     (0.50, Job(128, 128, 1, 1, 3)), (0.15, Job(192, 128, 1, 1, 2)), (0.10, Job(128, 192, 1, 1, 2)),
     (0.15, Job(256, 192, 1, 1, 1)), (0.10, Job(64, 64, 14, 4, 2)))
 WINDOWS = (
-    (0.17, Job(128, 128, 1, 1, 3)), (0.09, Job(192, 128, 1, 1, 2)), (0.04, Job(128, 192, 1, 1, 2)),
-    (0.11, Job(256, 192, 1, 1, 1)), (0.09, Job(320, 192, 1, 1, 1)), (0.20, Job(128, 128, 14, 4, 1)),
-    (0.13, Job(192, 128, 14, 4, 1)), (0.06, Job(128, 192, 14, 4, 1)), (0.11, Job(256, 192, 14, 4, 1)))
+    (0.13, Job(128, 128, 1, 1, 3)), (0.12, Job(192, 128, 1, 1, 2)), (0.04, Job(128, 192, 1, 1, 2)),
+    (0.14, Job(256, 192, 1, 1, 1)), (0.08, Job(320, 192, 1, 1, 1)), (0.13, Job(128, 128, 14, 4, 1)),
+    (0.17, Job(192, 128, 14, 4, 1)), (0.05, Job(128, 192, 14, 4, 1)), (0.14, Job(256, 192, 14, 4, 1)))
 # In the third phase a share of the steps takes the coarse form: many stills, since they show more scenes for
 # the work; and windows, which teach to see in one frame what another one shows.
 COARSE = (
-    (0.36, Job(128, 128, 1, 1, 8, True)), (0.15, Job(192, 128, 1, 1, 5, True)), (0.08, Job(128, 192, 1, 1, 5, True)),
-    (0.13, Job(256, 192, 1, 1, 3, True)), (0.08, Job(320, 192, 1, 1, 2, True)), (0.10, Job(128, 128, 14, 12, 1, True)),
-    (0.05, Job(192, 128, 14, 12, 1, True)), (0.02, Job(128, 192, 14, 12, 1, True)),
-    (0.03, Job(256, 192, 14, 12, 1, True)))
+    (0.22, Job(128, 128, 1, 1, 8, True)), (0.24, Job(192, 128, 1, 1, 5, True)), (0.06, Job(128, 192, 1, 1, 5, True)),
+    (0.20, Job(256, 192, 1, 1, 3, True)), (0.07, Job(320, 192, 1, 1, 2, True)), (0.06, Job(128, 128, 14, 12, 1, True)),
+    (0.08, Job(192, 128, 14, 12, 1, True)), (0.02, Job(128, 192, 14, 12, 1, True)),
+    (0.05, Job(256, 192, 14, 12, 1, True)))
 # In so many coarse steps at first nothing but their head is trained: what it reads has been trained already.
 HEAD_STEPS = 80
 PADDED_SHARE = 0.25

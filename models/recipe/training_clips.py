@@ -18,7 +18,7 @@ import scenes
 # First part of every seed: no plain integer, as the evaluation's are, gives the same stream of numbers.
 TRAINING_TAG = 0x7261696E
 PLAIN_SHARE = 0.74
-STATIC_SHARE = 0.15  # of windows
+STATIC_SHARE = 0.25  # of windows
 COVERED_SHARE = 0.4  # of windows
 LONGEST_COVER = 6  # frames
 BLANK_SHARE = 0.01
