@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "debug.h"
+#include "gst_ptr.h"
 
 namespace normalcrafter {
 namespace {
@@ -112,7 +113,9 @@ void post_loading(GstElement* element, Loading state, const std::string& model, 
       text += " was cancelled";
       break;
   }
-  GstMessage* message = gst_message_new_progress(GST_OBJECT(element), type, "load", text.c_str());
+  // A path may be of any bytes, a message's field may not, and gst-launch-1.0 crashes without it.
+  const StringPtr valid(g_utf8_make_valid(text.c_str(), -1));
+  GstMessage* message = gst_message_new_progress(GST_OBJECT(element), type, "load", valid.get());
   if (state == Loading::Continues) {
     gst_structure_set(gst_message_writable_structure(message), "percent", G_TYPE_INT, percent,
                       nullptr);

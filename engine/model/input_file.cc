@@ -53,6 +53,7 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
                                                           : ": is not a regular file"));
   }
   size_ = static_cast<std::uint64_t>(status.st_size);
+  written_ = status.st_mtim;
   ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
@@ -63,7 +64,8 @@ InputFile::~InputFile() {
 InputFile::InputFile(InputFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_) {}
+      size_(other.size_),
+      written_(other.written_) {}
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> destination) const {
   while (!destination.empty()) {
@@ -82,6 +84,23 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> destination) con
     offset += static_cast<std::uint64_t>(count);
     destination = destination.subspan(static_cast<std::size_t>(count));
   }
+  if (!is_unchanged()) {
+    throw Error(ErrorCode::OpenRead,
+                path_ + ": has been written to since it was opened; start again with the new file");
+  }
+}
+
+bool InputFile::is_unchanged() const noexcept {
+  struct stat now = {};
+  return ::fstat(descriptor_, &now) == 0 && static_cast<std::uint64_t>(now.st_size) == size_ &&
+         now.st_mtim.tv_sec == written_.tv_sec && now.st_mtim.tv_nsec == written_.tv_nsec;
+}
+
+bool InputFile::is_current() const noexcept {
+  struct stat mine = {};
+  struct stat there = {};
+  return is_unchanged() && ::fstat(descriptor_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+         mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
 }
 
 void InputFile::prefetch(std::uint64_t offset, std::uint64_t bytes) const noexcept {

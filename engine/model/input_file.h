@@ -5,6 +5,8 @@
 // may not install process-wide signal handlers. With pread() it is an ordinary error.
 #pragma once
 
+#include <time.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -30,15 +32,21 @@ class InputFile {
   std::uint64_t size() const { return size_; }
 
   /// Fills `destination` with the bytes from `offset` on. Throws Error OpenRead when the file ends
-  /// before (it has shrunk since it was opened) or the system reports a fault.
+  /// before, when it has been written to since it was opened (a download or a training run over it:
+  /// what is read then need not belong together), or when the system reports a fault.
   void read(std::uint64_t offset, std::span<std::byte> destination) const;
   /// Lets the system fetch these bytes meanwhile. A hint: errors do not matter.
   void prefetch(std::uint64_t offset, std::uint64_t bytes) const noexcept;
+  /// False once the path leads to another file, or to none, or the file has been written to.
+  bool is_current() const noexcept;
 
  private:
+  bool is_unchanged() const noexcept;
+
   std::string path_;
   int descriptor_ = -1;
   std::uint64_t size_ = 0;
+  timespec written_ = {};  ///< when it was last, as of opening
 };
 
 }  // namespace normalcrafter

@@ -11,6 +11,7 @@
 
 #include "model/device.h"
 #include "model/directory.h"
+#include "model/in_quotes.h"
 #include "networks/euler_step.h"
 #include "nn/cpu_features.h"
 #include "nn/tensor_pool.h"
@@ -44,8 +45,12 @@ class HeaderOnlyWeights final : public WeightSource {
 void warn_unused(const ComponentTensors& component, const std::vector<std::string>& names,
                  const LogFunction& log) {
   if (names.empty() || !log) return;
+  constexpr std::size_t kNamed = 10;
   std::string list;
-  for (const auto& name : names) list += (list.empty() ? "" : ", ") + name;
+  for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i) {
+    list += (i == 0 ? "" : ", ") + in_quotes(names[i]);
+  }
+  if (names.size() > kNamed) list += ", ...";
   log(LogLevel::Warning, component.name() + ": " + std::to_string(names.size()) +
                              " superfluous tensor(s) ignored: " + list);
 }
@@ -432,6 +437,7 @@ std::shared_ptr<LoadedModel> open_shared_model(const ModelOptions& options,
   std::erase_if(models, [](const auto& entry) { return entry.second.expired(); });
   std::shared_ptr<LoadedModel> model;
   if (const auto living = models.find(key); living != models.end()) model = living->second.lock();
+  if (model && !model->is_current()) model.reset();
   const bool shared = model != nullptr;
   if (!shared) model = std::make_shared<LoadedModel>(options, device, dtype, log);
   log_opening(model->info(), dtype, shared, log);

@@ -44,6 +44,10 @@ class LoadedModel final : public Model, public Stages {
   std::uint64_t peak_bytes() const override;
   DeviceStats device_stats() const override;
   const ModelConfig& config() const { return config_; }
+  /// False once weights have been replaced, deleted or written to.
+  bool is_current() const noexcept {
+    return clip_tensors_->is_current() && vae_tensors_->is_current() && unet_tensors_->is_current();
+  }
   /// The networks whose parameters are in memory now. Not while another thread is in a stage.
   std::vector<Stage> resident_networks() const;
 
@@ -110,8 +114,8 @@ class LoadedModel final : public Model, public Stages {
 };
 
 /// The process's model for these options: the living one when directory, base, device, dtypes and
-/// numerics are the same, else a new one. `log` is told what was taken; what the files are warned
-/// about only the first opener's is. Throws Error.
+/// numerics are the same and its weights still lie there, else a new one. `log` is told what was
+/// taken; what the files are warned about only the first opener's is. Throws Error.
 std::shared_ptr<LoadedModel> open_shared_model(const ModelOptions& options, const LogFunction& log);
 
 }  // namespace normalcrafter

@@ -71,12 +71,14 @@ class SafetensorsFile {
   const std::map<std::string, SafetensorsEntry>& tensors() const { return tensors_; }
 
   /// Reads `destination.size()` bytes of the tensor, `skip` bytes after its first one. Throws Error
-  /// OpenRead, also when the file has shrunk. Thread-safe.
+  /// OpenRead, also when the file has been written to since. Thread-safe.
   void read(const SafetensorsEntry& tensor, std::uint64_t skip,
             std::span<std::byte> destination) const;
   /// Lets the system fetch what follows the tensor in the file, a few dozen MB, while the caller
   /// works on the tensor.
   void prefetch_after(const SafetensorsEntry& tensor) const noexcept;
+  /// False once the file has been replaced, deleted or written to.
+  bool is_current() const noexcept { return file_.is_current(); }
 
  private:
   InputFile file_;

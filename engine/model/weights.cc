@@ -124,6 +124,11 @@ ComponentTensors::ComponentTensors(const WeightFiles& weights) : name_(weights.n
   }
 }
 
+bool ComponentTensors::is_current() const noexcept {
+  return std::all_of(files_.begin(), files_.end(),
+                     [](const auto& file) { return file->is_current(); });
+}
+
 SafetensorsWeights::SafetensorsWeights(std::shared_ptr<const ComponentTensors> component,
                                        at::ScalarType dtype, at::Device device,
                                        const Checkpoint& checkpoint, LoadProgress progress)

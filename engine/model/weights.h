@@ -36,6 +36,8 @@ class ComponentTensors {
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
   /// Of all tensors.
   std::uint64_t bytes() const { return bytes_; }
+  /// False once one of the files has been replaced, deleted or written to.
+  bool is_current() const noexcept;
 
  private:
   std::string name_;

@@ -22,7 +22,9 @@ void FiniteChecks::settle() {
   const float* const value = values.const_data_ptr<float>();
   for (std::size_t i = 0; i < settled.size(); ++i) {
     if (std::isfinite(value[2 * i]) && std::isfinite(value[2 * i + 1])) continue;
-    throw Error(ErrorCode::NonFinite, settled[i].what + "; try dtype float32");
+    throw Error(
+        ErrorCode::NonFinite,
+        settled[i].what + "; try dtype float32; if it is that already, check the model's weights");
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -38,6 +39,17 @@ TEST(LoadedModel, AskedForTwiceIsOneModelWhileItLives) {
   const std::weak_ptr<LoadedModel> watched = first;
   first.reset();
   EXPECT_TRUE(watched.expired());
+}
+
+TEST(LoadedModel, IsAnotherOnceItsWeightsHaveBeenReplaced) {
+  const TinyModel tiny;
+  const auto first = tiny.open();
+  const std::string file = tiny.options().directory + kUnetFile;
+  std::filesystem::copy_file(file, file + ".part");
+  std::filesystem::rename(file + ".part", file);
+  const auto second = tiny.open();
+  EXPECT_NE(first, second);
+  EXPECT_EQ(second, tiny.open());
 }
 
 TEST(LoadedModel, IsTheSameByAnotherSpellingOfItsPath) {

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
 #include <ostream>
 #include <vector>
 
@@ -274,12 +276,30 @@ TEST(Safetensors, AFileThatShrinksAfterOpeningIsAnError) {
       ErrorCode::OpenRead, [&] { read_all(file, "weight"); }, path, "shrunk");
 }
 
+TEST(Safetensors, AFileWrittenToAfterOpeningIsAnError) {
+  // As a training run does that saves over the model in use: offsets of the old header, new bytes.
+  const TemporaryDirectory directory;
+  const std::string bytes = safetensors(one("[4]", "[0,4]", "U8"), "good");
+  const std::string path = directory.write("w", bytes);
+  std::filesystem::last_write_time(
+      path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  const SafetensorsFile file(path);
+  EXPECT_EQ(read_all(file, "weight"), "good");
+  EXPECT_TRUE(file.is_current());
+  directory.write("w", safetensors(one("[4]", "[0,4]", "U8"), "evil"));
+  expect_error(
+      ErrorCode::OpenRead, [&] { read_all(file, "weight"); }, path, "written to since");
+  EXPECT_FALSE(file.is_current());
+}
+
 TEST(Safetensors, AFileReplacedAfterOpeningKeepsItsContent) {
   const TemporaryDirectory directory;
   const std::string bytes = safetensors(one("[4]", "[0,4]", "U8"), "good");
   const SafetensorsFile file(directory.write("w", bytes));
+  EXPECT_TRUE(file.is_current());
   std::filesystem::rename(directory.write("other", "nonsense"), directory.path("w"));
   EXPECT_EQ(read_all(file, "weight"), "good");
+  EXPECT_FALSE(file.is_current());
 }
 
 TEST(Safetensors, AMissingFileIsNotFound) {

@@ -90,7 +90,10 @@ std::vector<int> Messages::progress() {
   for (GstMessage* message : messages_) {
     if (GST_MESSAGE_TYPE(message) != GST_MESSAGE_PROGRESS) continue;
     GstProgressType type;
-    gst_message_parse_progress(message, &type, nullptr, nullptr);
+    gchar* text = nullptr;
+    gst_message_parse_progress(message, &type, nullptr, &text);
+    EXPECT_NE(text, nullptr) << "gst-launch-1.0 crashes without it";
+    g_free(text);
     types.push_back(type);
   }
   return types;

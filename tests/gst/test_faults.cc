@@ -203,6 +203,15 @@ TEST_F(ElementTest, LoadingShowsProgress) {
   EXPECT_EQ(std::count(progress.begin(), progress.end(), GST_PROGRESS_TYPE_COMPLETE), 1);
 }
 
+TEST_F(ElementTest, LoadingFromAPathThatIsNotUtf8ShowsProgressToo) {
+  g_object_set(element_, "model", model("latin\xe9", "good").c_str(), nullptr);
+  play();
+  ASSERT_TRUE(eventually([this] {
+    const std::vector<int> so_far = messages_->progress();
+    return !so_far.empty() && so_far.back() == GST_PROGRESS_TYPE_COMPLETE;
+  }));
+}
+
 TEST_F(ElementTest, StagesTellTheirBeginAndEndAndLittleInBetween) {
   play();
   push_frames(0, 14);
